@@ -106,6 +106,25 @@ async function hold(url: string, from: string, bytes = unfinished('/api/auth/log
   return socket
 }
 
+/** Of an instance with a large response. The proxy cuts them off while the other tests run. */
+async function openSlowClients() {
+  const cutOff = Promise.withResolvers<void>()
+  const received: (string | undefined)[] = []
+  const large = await instance(({ url }, answer) => {
+    received.push(url)
+    answer.once('close', cutOff.resolve)
+    // More than the buffers of the sockets and of the proxy take.
+    answer.end(Buffer.alloc(64 * 1024 * 1024))
+  })
+  const { url } = await openProxy({}, [large])
+  const [silent, unread] = [open(url, '127.0.1.1').resume(), open(url, '127.0.1.1').pause()]
+  whenDone(async () => void unread.destroy())
+  unread.write(get('/large'))
+  const halfHead = statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })
+  return { received, silentEnds: once(silent, 'end'), halfHead, unreadEnds: cutOff.promise }
+}
+const slowClients = await openSlowClients()
+
 describe('a client', async () => {
   const ipAddressOf = (requestId = '?') =>
     JSON.parse(service.logs.find((line) => line.includes(requestId)) ?? '{}').ipAddress
@@ -154,26 +173,6 @@ describe('a client', async () => {
     expect(await statusOf(url, { from: '127.0.2.2' })).toBe(200)
     held[0]?.destroy()
     await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
-  })
-
-  test('clients that send or read nothing are cut off (ASVS 13.1.2)', async () => {
-    const cutOff = Promise.withResolvers<void>()
-    const received: (string | undefined)[] = []
-    const large = await instance(({ url }, answer) => {
-      received.push(url)
-      answer.once('close', cutOff.resolve)
-      // More than the buffers of the sockets and of the proxy take.
-      answer.end(Buffer.alloc(64 * 1024 * 1024))
-    })
-    const { url } = await openProxy({}, [large])
-    const [silent, unread] = [open(url, '127.0.1.1').resume(), open(url, '127.0.1.1').pause()]
-    onTestFinished(() => void unread.destroy())
-    unread.write(get('/large'))
-    const halfHead = statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })
-    await once(silent, 'end')
-    expect(await halfHead).toBe(408)
-    await cutOff.promise
-    expect(received).toEqual(['/large'])
   })
 })
 
@@ -416,7 +415,7 @@ test('an instance gets requests only while it is ready', async () => {
   await expect.poll(names).toEqual(new Set(['a', 'b']))
 })
 
-test('500 servers that start at the same time behind one address are all signed in, beside people', async () => {
+test('500 servers behind one address all sign in at the same time, beside people', async () => {
   const started = await openTestService({ env: { TRUST_PROXY: HOST, RATE_LIMIT_SCALE: '1' } })
   // Room for them, and no waits that a busy machine could make too long. The limits of a network are those that are shipped.
   const room = {
@@ -448,7 +447,7 @@ test('500 servers that start at the same time behind one address are all signed 
   expect(statuses).toEqual(times(510, () => 200))
 })
 
-test('a proxy that is told to stop accepts no more, and finishes what has begun', async () => {
+test('a proxy that stops accepts nothing more, and finishes requests in progress', async () => {
   const begun = Promise.withResolvers<void>()
   const held = Promise.withResolvers<void>()
   const slow = await instance(async ({ url }, answer) => {
@@ -469,7 +468,7 @@ test('a proxy that is told to stop accepts no more, and finishes what has begun'
   expect(await ended).toEqual([0, null])
 })
 
-test('a proxy that is reloaded still knows the networks that it knew', async () => {
+test('a reloaded proxy still knows the networks that it knew', async () => {
   const proving = await instance((_, answer) => answer.setHeader('x-network-proven', '1').end())
   const flags = ['-W']
   const { url, process, output } = await openProxy({ STRANGERS_CONNECTIONS: '1' }, [proving], { flags })
@@ -496,7 +495,7 @@ test('a proxy that is reloaded still knows the networks that it knew', async () 
 })
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some((one) => one.address === '::1'))
-test.skipIf(!hasIpv6)('a proxy takes IPv4 and IPv6, and names clients as what they are', async () => {
+test.skipIf(!hasIpv6)('the proxy listens on IPv4 and IPv6, and names clients by theirs', async () => {
   const file = await readFile(resolve(import.meta.dirname, '../../deploy/haproxy.cfg'), 'utf8')
   const [, addresses = ''] = /PUBLIC_BIND "(.*) ssl/.exec(file) ?? []
   const echo = await instance(({ headers }, answer) => answer.end(headers['x-forwarded-for']))
@@ -539,4 +538,11 @@ test('TLS ends at the proxy, from version 1.2, and speaks HTTP/2', async () => {
   expect(headers[':status']).toBe(200)
   stream.resume()
   client.close()
+})
+
+test('clients that send or read nothing are cut off (ASVS 13.1.2)', async () => {
+  await slowClients.silentEnds
+  expect(await slowClients.halfHead).toBe(408)
+  await slowClients.unreadEnds
+  expect(slowClients.received).toEqual(['/large'])
 })
