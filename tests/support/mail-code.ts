@@ -1,3 +1,4 @@
+import type { ReceivedMail } from '../../scripts/kit/mail-server.ts'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { issueCode } from '../../src/second-factor/mailbox.ts'
 import type { TestService } from './test-service.ts'
@@ -24,4 +25,10 @@ export async function mailedCodeIn(
   const member = { companyId: accessContext.companyId, userId: user.id, sessionId: session.id }
   const digests = createDigests(config.masterKeys)
   return await issueCode({ db, system: clock, digests }, member, mail, clock.now())
+}
+
+/** The code that a mail shows. */
+export function codeIn({ email }: ReceivedMail): string {
+  const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
+  return `${one}${other}`
 }

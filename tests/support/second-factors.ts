@@ -1,5 +1,7 @@
 import { TOTP } from 'otpauth'
 import { expect } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { decode, partsOf } from '../token/forge.ts'
 import { type Authenticator, createAuthenticator } from './authenticator.ts'
 import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
@@ -27,6 +29,10 @@ const secretOf = (base32: string) => new TOTP({ secret: base32 }).secret
 
 export const cookieFrom = ({ headers }: Pick<Answer, 'headers'>) =>
   /__Host-session=([^;]+)/.exec(String(headers['set-cookie']))?.[1] ?? ''
+
+export const claimsOf = (token: string) => decode(partsOf(token)[1])
+
+export const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 
 /** An answer that must be a success. */
 export async function must(answering: Promise<Answer>) {
