@@ -7,14 +7,15 @@ import { listAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import {
   type Credential,
+  claimsOf,
   codeAt,
   cookieFrom,
+  expectWrong,
   must,
   ORIGIN,
   useFactorService,
 } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, times } from '../support/test-service.ts'
-import { decode, partsOf } from '../token/forge.ts'
 
 /** Adding and removing one's own second factors (ASVS 6.5.6). */
 
@@ -22,7 +23,6 @@ const service = await useFactorService()
 const admin = await service.addCompany()
 const { call, removeFactor: remove } = service
 const now = () => service.clock.now()
-const claimsOf = (token: string) => decode(partsOf(token)[1])
 const totp = '/auth/second-factors/totp'
 const passkeys = '/auth/second-factors/passkeys'
 
@@ -30,61 +30,50 @@ async function signedIn(role = 'viewer') {
   const person = await service.addUser(admin, role)
   return { person, token: (await service.loginAs(person)).accessToken as string }
 }
+const confirm = (by: Credential, { id, secret }: { id: string; secret: string }, at = 0) =>
+  call(`${totp}/${id}/confirm`, { ...by, json: { code: codeAt(secret, now()) }, at })
 const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
 
 describe('authenticator apps', () => {
   test('an authenticator app takes effect only when its first code is confirmed', async () => {
     const { person, token } = await signedIn()
-    const { id, secret } = await service.beginTotp({ token })
+    const app = await service.beginTotp({ token })
     expect((await list(token)).secondFactors).toEqual([])
     expect((await service.login(person)).status).toBe(200)
-    const confirm = (code: string) => call(`${totp}/${id}/confirm`, { token, json: { code } })
-    expectField(await confirm('000000'), '/code')
-    const code = codeAt(secret, now())
-    expect((await must(confirm(code))).recoveryCodes).toHaveLength(10)
+    const wrong = { token, json: { code: '000000' } }
+    expectField(await call(`${totp}/${app.id}/confirm`, wrong), '/code')
+    expect((await must(confirm({ token }, app))).recoveryCodes).toHaveLength(10)
     const createdAt = new Date(now()).toISOString()
     expect(await list(token)).toEqual({
-      secondFactors: [{ id, kind: 'totp', name: 'Authenticator app', createdAt, lastUsedAt: null }],
+      secondFactors: [{ id: app.id, kind: 'totp', name: 'Authenticator app', createdAt, lastUsedAt: null }],
       recoveryCodes: 10,
       required: false,
       enrolmentRequired: false,
       mailCodeRequired: false,
     })
     expect((await service.login(person)).body.code).toBe('second_factor_required')
-    expectProblem(await confirm(code), [404, 'not_found'])
+    expectProblem(await confirm({ token }, app), [404, 'not_found'])
   })
 
-  test('an authenticator app replaces one whose setup was not finished', async () => {
-    const { token } = await signedIn()
-    const first = await service.beginTotp({ token })
-    const second = await service.beginTotp({ token })
-    expect(second.secret).not.toBe(first.secret)
-    const confirm = ({ id, secret }: { id: string; secret: string }) =>
-      call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } })
-    expectProblem(await confirm(first), [404, 'not_found'])
-    expect((await confirm(second)).status).toBe(200)
-  })
-
-  test('only its owner confirms an authenticator app, for an hour', async () => {
-    const person = await service.addUser(admin)
-    const cookie = await service.cookieOf(person)
-    const { id, secret } = await service.beginTotp({ cookie })
-    const confirm = (by: Credential) =>
-      call(`${totp}/${id}/confirm`, { ...by, json: { code: codeAt(secret, now()) } })
+  test('only its owner confirms an authenticator app, the last one begun, for an hour', async () => {
+    const cookie = await service.cookieOf(await service.addUser(admin))
+    const replaced = await service.beginTotp({ cookie })
+    const app = await service.beginTotp({ cookie })
+    expect(app.secret).not.toBe(replaced.secret)
+    expectProblem(await confirm({ cookie }, replaced), [404, 'not_found'])
     const { token } = await signedIn()
     const { accessToken: strange } = await service.loginAs(await service.addCompany())
-    for (const other of [token, strange]) expectProblem(await confirm({ token: other }), [404, 'not_found'])
+    for (const other of [token, strange])
+      expectProblem(await confirm({ token: other }, app), [404, 'not_found'])
     service.clock.advance(3601)
     const proven = await call('/auth/reauthenticate', { cookie, json: { password: PASSWORD } })
-    expectProblem(await confirm({ cookie: cookieFrom(proven) }), [404, 'not_found'])
+    expectProblem(await confirm({ cookie: cookieFrom(proven) }, app), [404, 'not_found'])
   })
 
   test('one of ten concurrent requests confirms an authenticator app (ASVS 2.3.4)', async () => {
     const { person, token } = await signedIn()
-    const { id, secret } = await service.beginTotp({ token })
-    const json = { code: codeAt(secret, now()) }
-    const confirm = (n: number) => call(`${totp}/${id}/confirm`, { token, json, at: n % 2 })
-    const answers = await Promise.all(times(10, confirm))
+    const app = await service.beginTotp({ token })
+    const answers = await Promise.all(times(10, (n) => confirm({ token }, app, n % 2)))
     const done = answers.filter(({ status }) => status === 200)
     expect(done).toHaveLength(1)
     expect(answers.filter(({ status }) => status === 404)).toHaveLength(9)
@@ -104,33 +93,31 @@ describe('authenticator apps', () => {
 })
 
 describe('passkeys', () => {
-  test('a passkey has a name and the time of its last use', async () => {
+  test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async () => {
     const { person, token } = await signedIn()
     const authenticator = createAuthenticator(ORIGIN)
     const name = ' Ada’s laptop '
     const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, { name })
     expect(recoveryCodes).toHaveLength(10)
+    const { email } = await service.mailbox.mailTo(person.email, 'A second factor was added')
+    expect(email.text).toContain('The passkey “Ada’s laptop” was added')
     service.clock.advance(60)
-    const { challenge, passkeyOptions } = await service.begin(person)
-    expect(passkeyOptions).toMatchObject({
-      challenge,
-      rpId: 'localhost',
-      allowCredentials: [{ id: authenticator.id, type: 'public-key' }],
-    })
-    const response = authenticator.get(passkeyOptions ?? { challenge: '' })
+    const { challenge, passkeyOptions = { challenge: '' } } = await service.begin(person)
+    const allowCredentials = [{ id: authenticator.id, type: 'public-key' }]
+    expect(passkeyOptions).toMatchObject({ challenge, rpId: 'localhost', allowCredentials })
+    const response = authenticator.get(passkeyOptions)
     await must(service.complete({ challenge, method: 'passkey', response }))
     expect((await list(token)).secondFactors).toMatchObject([
       { id, kind: 'passkey', name: 'Ada’s laptop', lastUsedAt: new Date(now()).toISOString() },
     ])
-  })
-
-  test('a passkey with an invalid name is rejected', async () => {
-    const { token } = await signedIn()
-    for (const name of [' ', 'a\nb', 'a'.repeat(101)]) {
-      const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
-      const response = createAuthenticator(ORIGIN).create(passkeyOptions)
-      expectField(await call(passkeys, { token, json: { response, name } }), '/name')
-    }
+    const next = await must(call(`${passkeys}/options`, { token }))
+    const unnamed = { response: createAuthenticator(ORIGIN).create(next.passkeyOptions), name: 'a\nb' }
+    expectField(await call(passkeys, { token, json: unnamed }), '/name')
+    await must(remove(id, token))
+    await service.mailbox.mailTo(person.email, 'A second factor was removed')
+    const entry = { outcome: 'done', subject: id, details: { kind: 'passkey' } }
+    for (const action of ['second_factor_add', 'second_factor_remove'])
+      expect(await listAudit(service.db, action, person)).toMatchObject([entry])
   })
 
   test('a passkey can be added until there are twenty', async () => {
@@ -149,14 +136,13 @@ describe('passkeys', () => {
 })
 
 describe('changes of factors', () => {
-  test('adding or removing a factor ends the other sessions of the member (ASVS 7.4.3)', async () => {
+  test('adding a factor ends the other sessions of the member (ASVS 7.4.3)', async () => {
     const { person, token } = await signedIn()
     const before = await service.loginAs(person)
     const cookie = await service.cookieOf(person)
-    // An app whose setup has only begun ends nothing.
-    await service.beginTotp({ token })
+    const app = await service.beginTotp({ token })
     expect((await service.getSession({ cookie })).status).toBe(200)
-    await service.addTotp({ token })
+    await must(confirm({ token }, app))
     for (const credential of [{ token: before.accessToken }, { cookie }]) {
       const { body } = await service.getSession(credential)
       expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_user'])
@@ -165,29 +151,24 @@ describe('changes of factors', () => {
     expect((await service.getSession({ token, at: 1 })).status).toBe(200)
   })
 
-  test('adding a factor changes amr with the next tokens, not auth_time (RFC 9068 section 2.2.1)', async () => {
-    const person = await service.addUser(admin)
-    const first = await service.loginAs(person)
+  test('factors change amr from the next tokens on, not auth_time (RFC 8176, RFC 9068 section 2.2.1)', async () => {
+    const company = await service.addCompany()
+    const first = await service.loginAs(await service.addUser(company))
     const { auth_time: authTime } = claimsOf(first.accessToken)
     service.clock.advance(300)
-    await service.addTotp({ token: first.accessToken })
+    const app = await service.addTotp({ token: first.accessToken })
+    const passkey = await service.addPasskey({ token: first.accessToken })
     const next = await must(service.refresh(first.refreshToken))
-    expect(claimsOf(next.accessToken)).toMatchObject({ amr: ['pwd', 'otp', 'mfa'], auth_time: authTime })
-    await service.addPasskey({ token: next.accessToken })
+    const amr = ['pwd', 'otp', 'mfa', 'swk', 'user']
+    expect(claimsOf(next.accessToken)).toMatchObject({ amr, auth_time: authTime })
+    for (const { id } of [app, passkey]) await must(remove(id, next.accessToken))
     const last = await must(service.refresh(next.refreshToken))
-    expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa', 'swk', 'user'])
-  })
-
-  test('adding or removing a factor is emailed to the member and audited (ASVS 6.3.7)', async () => {
-    const { person, token } = await signedIn()
-    const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { name: 'Blue key' })
-    const { email: added } = await service.mailbox.mailTo(person.email, 'A second factor was added')
-    expect(added.text).toContain('The passkey “Blue key” was added')
-    await must(remove(id, token))
-    await service.mailbox.mailTo(person.email, 'A second factor was removed')
-    const entry = { outcome: 'done', subject: id, details: { kind: 'passkey' } }
-    for (const action of ['second_factor_add', 'second_factor_remove'])
-      expect(await listAudit(service.db, action, person)).toMatchObject([entry])
+    expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'swk', 'user'])
+    await companySecurity(service.context, company.companyId, 'everyone', now())
+    for (const token of [next.accessToken, last.accessToken]) {
+      const { body } = await call('/auth/sessions', { method: 'GET', token, at: 1 })
+      expect(body.code).toBe('second_factor_enrolment_required')
+    }
   })
 
   test('changes of factors require recent authentication; the list does not (ASVS 7.5.1)', async () => {
@@ -207,20 +188,16 @@ describe('changes of factors', () => {
     ] as const)
       expectProblem(await call(path, { method, token }), [403, 'reauthentication_required'])
   })
-
-  test('a member cannot remove the factors of others', async () => {
-    const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
-    const stranger = await service.personWithTotp(await service.addCompany())
-    for (const { id } of [other, stranger]) expectProblem(await remove(id, one.token), [404, 'not_found'])
-    expect((await list(other.token)).secondFactors).toHaveLength(1)
-  })
 })
 
 describe('the last factor', () => {
-  test('removing the last factor removes the recovery codes', async () => {
+  test('members remove their own factors; with the last one, the recovery codes go', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     expect(passkey.recoveryCodes).toBeUndefined()
+    const { token: other } = await service.personWithTotp(admin)
+    const { accessToken: strange } = await service.loginAs(await service.addCompany())
+    for (const token of [other, strange]) expectProblem(await remove(person.id, token), [404, 'not_found'])
     await must(remove(person.id, person.token))
     expect(await list(person.token)).toMatchObject({
       secondFactors: [{ kind: 'passkey' }],
@@ -228,26 +205,13 @@ describe('the last factor', () => {
     })
     await must(remove(passkey.id, person.token))
     expect(await list(person.token)).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
+    const renewal = call('/auth/second-factors/recovery-codes', { token: person.token })
+    expectProblem(await renewal, [409, 'factor_required'])
     const session = await service.loginAs(person)
     expect(claimsOf(session.accessToken)['amr']).toEqual(['pwd'])
     const again = await service.addTotp({ token: session.accessToken })
     expect(again.recoveryCodes).toHaveLength(10)
     expect(person.recoveryCodes?.some((code) => again.recoveryCodes?.includes(code))).toBe(false)
-  })
-
-  test('removing the last factor removes only mfa from amr (RFC 8176)', async () => {
-    const company = await service.addCompany()
-    const person = await service.addUser(company)
-    const first = await service.loginAs(person)
-    const { id } = await service.addTotp({ token: first.accessToken })
-    await must(remove(id, first.accessToken))
-    const next = await must(service.refresh(first.refreshToken))
-    expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp'])
-    await companySecurity(service.context, company.companyId, 'everyone', now())
-    for (const token of [first.accessToken, next.accessToken]) {
-      const { body } = await call('/auth/sessions', { method: 'GET', token, at: 1 })
-      expect(body.code).toBe('second_factor_enrolment_required')
-    }
   })
 
   test('removing both factors concurrently on two instances removes the recovery codes', async () => {
@@ -260,38 +224,28 @@ describe('the last factor', () => {
   })
 })
 
-describe('recovery codes', () => {
-  test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)', async () => {
-    const person = await service.personWithTotp(admin)
-    const path = '/auth/second-factors/recovery-codes'
-    const answer = await call(path, { token: person.token })
-    expect([answer.status, answer.body.recoveryCodes.length]).toEqual([201, 10])
-    await service.mailbox.mailTo(person.email, 'New recovery codes')
-    const [old] = person.recoveryCodes ?? []
-    const [fresh] = answer.body.recoveryCodes
-    const { challenge } = await service.begin(person)
-    const give = (code: string | undefined) => service.complete({ challenge, method: 'recovery_code', code })
-    expectProblem(await give(old), [401, 'invalid_second_factor'])
-    expect((await give(fresh)).status).toBe(200)
-  })
-
-  test('recovery codes require a factor', async () => {
-    const { token } = await signedIn()
-    expectProblem(await call('/auth/second-factors/recovery-codes', { token }), [409, 'factor_required'])
-  })
+test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)', async () => {
+  const person = await service.personWithTotp(admin)
+  const path = '/auth/second-factors/recovery-codes'
+  const answer = await call(path, { token: person.token })
+  expect([answer.status, answer.body.recoveryCodes.length]).toEqual([201, 10])
+  await service.mailbox.mailTo(person.email, 'New recovery codes')
+  const [old] = person.recoveryCodes ?? []
+  const [fresh] = answer.body.recoveryCodes
+  const { challenge } = await service.begin(person)
+  const give = (code: string | undefined) => service.complete({ challenge, method: 'recovery_code', code })
+  expectWrong(await give(old))
+  expect((await give(fresh)).status).toBe(200)
 })
 
 test('a session that ends in the meantime cannot change factors', async () => {
   const { person, token } = await signedIn()
-  const { id, secret } = await service.beginTotp({ token })
+  const app = await service.beginTotp({ token })
   const passkey = await service.addPasskey({ token })
   const { userId } = person
   const { changes } = await service.db.transaction().execute(async (tx) => {
     await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
-    const changes = [
-      call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } }),
-      remove(passkey.id, token),
-    ]
+    const changes = [confirm({ token }, app), remove(passkey.id, token)]
     await expect.poll(() => countWaiting(service.db)).toBe(2)
     await sql`update users set session_epoch = session_epoch + 1, session_epoch_reason = 'ended_by_admin'
       where user_id = ${userId}`.execute(tx)
@@ -304,10 +258,9 @@ test('a session that ends in the meantime cannot change factors', async () => {
 
 test('a sign-in that races with the first factor leaves no session (ASVS 15.4.2)', async () => {
   const { person, token } = await signedIn()
-  const { id, secret } = await service.beginTotp({ token })
-  const code = codeAt(secret, now())
+  const app = await service.beginTotp({ token })
   const logins = times(12, (n) => service.login(person, { at: n % 2 }))
-  const confirming = call(`${totp}/${id}/confirm`, { token, json: { code } })
+  const confirming = confirm({ token }, app)
   const opened = (await Promise.all(logins)).filter(({ status }) => status === 200)
   expect((await confirming).status).toBe(200)
   for (const { body } of opened)

@@ -4,9 +4,16 @@ import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
-import { COOKIE_MODE, codeAt, cookieFrom, must, useFactorService } from '../support/second-factors.ts'
-import { type Answer, PASSWORD, times } from '../support/test-service.ts'
-import { decode, partsOf } from '../token/forge.ts'
+import {
+  COOKIE_MODE,
+  claimsOf,
+  codeAt,
+  cookieFrom,
+  expectWrong,
+  must,
+  useFactorService,
+} from '../support/second-factors.ts'
+import { NEW_PASSWORD, PASSWORD, times } from '../support/test-service.ts'
 
 /** Sign-in in two steps: the password, then a code or a passkey (ASVS 6.3.3). */
 
@@ -14,9 +21,9 @@ const service = await useFactorService()
 const admin = await service.addCompany()
 const { begin, complete, call, db, totpOf, wrongCodesOf } = service
 
-const claimsOf = (token: string) => decode(partsOf(token)[1])
-const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 const now = () => service.clock.now()
+const recoveryCodesOf = async (token: string) =>
+  (await must(call('/auth/second-factors', { method: 'GET', token }))).recoveryCodes
 
 describe('authenticator apps', () => {
   test('a member with an authenticator app signs in with password and code', async () => {
@@ -32,53 +39,40 @@ describe('authenticator apps', () => {
     })
     expect(answer.body).not.toHaveProperty('passkeyOptions')
     const signedIn = await must(complete({ challenge: answer.body.challenge, ...totpOf(person) }))
-    expect(claimsOf(signedIn.accessToken)).toMatchObject({
-      amr: ['pwd', 'otp', 'mfa'],
-      auth_time: Math.floor(now() / 1000),
-    })
+    const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
+    expect(claimsOf(signedIn.accessToken)).toMatchObject(proof)
     expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
+    service.clock.advance(600)
+    const refreshed = await must(service.refresh(signedIn.refreshToken))
+    expect(claimsOf(refreshed.accessToken)).toMatchObject(proof)
   })
 
-  test('codes work as different keyboards and word processors write them', async () => {
+  test('a code works as Arabic keyboards and word processors write it', async () => {
     const person = await service.personWithTotp(admin)
-    const signIn = async (proof: { method: string; code: string }) => {
-      const { challenge } = await begin(person)
-      return (await complete({ challenge, ...proof })).status
-    }
+    const { challenge } = await begin(person)
     const code = codeAt(person.secret, now())
     const arabic = [...code].map((digit) => String.fromCodePoint(0x660 + Number(digit))).join('')
-    expect(await signIn({ method: 'totp', code: `${arabic.slice(0, 3)}\u00a0${arabic.slice(3)}` })).toBe(200)
-    const recoveryCode = person.recoveryCodes?.[0]?.replaceAll('-', '–') ?? ''
-    expect(await signIn({ method: 'recovery_code', code: recoveryCode })).toBe(200)
-    expect(await signIn({ method: 'recovery_code', code: recoveryCode })).toBe(401)
+    const written = `${arabic.slice(0, 3)}\u00a0${arabic.slice(3)}`
+    expect((await complete({ challenge, method: 'totp', code: written })).status).toBe(200)
   })
 
-  test('the second step sets a cookie if the first requested one (ASVS 3.5.1)', async () => {
+  test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 7.2.4)', async () => {
     const person = await service.personWithTotp(admin)
-    const { challenge } = await begin(person, { headers: COOKIE_MODE })
+    const former = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+    const headers = { cookie: `__Host-session=${former}` }
+    const { challenge } = await begin(person, { headers: { ...COOKIE_MODE, ...headers } })
+    expect((await service.getSession({ cookie: former })).status).toBe(200)
     const given = { challenge, ...totpOf(person) }
     const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
     expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
     // The mode was chosen with the password.
     expectField(await complete(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
-    const answer = await complete(given, { headers: { cookie: `__Host-session=${'A'.repeat(43)}` } })
+    const answer = await complete(given, { headers })
     expect(answer.status).toBe(200)
     expect(answer.body).not.toHaveProperty('accessToken')
     expect(String(answer.headers['set-cookie'])).toMatch(/__Host-device=/)
     expect((await service.getSession({ cookie: cookieFrom(answer) })).status).toBe(200)
-  })
-
-  test('a sign-in that replaces a cookie ends the previous session (ASVS 7.2.4)', async () => {
-    const person = await service.personWithTotp(admin)
-    const first = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
-    const { challenge } = await begin(person, {
-      headers: { ...COOKIE_MODE, cookie: `__Host-session=${first}` },
-    })
-    expect((await service.getSession({ cookie: first })).status).toBe(200)
-    const given = { challenge, ...totpOf(person) }
-    const next = await complete(given, { headers: { cookie: `__Host-session=${first}` } })
-    expect(next.status).toBe(200)
-    const { body } = await service.getSession({ cookie: first })
+    const { body } = await service.getSession({ cookie: former })
     expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
   })
 
@@ -98,24 +92,20 @@ describe('authenticator apps', () => {
   })
 
   test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
-    const person = await service.personWithTotp(admin)
-    const first = await begin(person)
-    expect((await complete({ challenge: first.challenge, ...totpOf(person) })).status).toBe(200)
-    for (const shift of [0, -30]) {
-      const { challenge } = await begin(person)
-      const used = codeAt(person.secret, now() + shift * 1000)
-      expectWrong(await complete({ challenge, method: 'totp', code: used }))
-    }
-  })
-
-  test('the code that confirmed an authenticator app does not sign in', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token } = await service.loginAs(person)
     const { id, secret } = await service.beginTotp({ token })
-    const code = codeAt(secret, now())
-    await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json: { code } }))
-    const { challenge } = await begin(person)
-    expectWrong(await complete({ challenge, method: 'totp', code }))
+    const json = { code: codeAt(secret, now()) }
+    await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json }))
+    const signInBy = async (shift: number) => {
+      const { challenge } = await begin(person)
+      return await complete({ challenge, method: 'totp', code: codeAt(secret, now() + shift) })
+    }
+    // That code confirmed the app.
+    expectWrong(await signInBy(0))
+    service.clock.advance(60)
+    await must(signInBy(0))
+    for (const shift of [0, -30_000]) expectWrong(await signInBy(shift))
   })
 })
 
@@ -150,9 +140,8 @@ describe('concurrent requests on two instances (ASVS 2.3.4, 15.4.2)', () => {
     const code = person.recoveryCodes?.[0]
     await expectOne((n) => ({ challenge: challenges[n % 5], method: 'recovery_code', code }))
     expect(await wrongCodesOf(person)).toBe(0)
-    const { accessToken: token } = await must(service.signInByTotp(person))
-    const { body } = await call('/auth/second-factors', { method: 'GET', token })
-    expect(body.recoveryCodes).toBe(9)
+    const { accessToken } = await must(service.signInByTotp(person))
+    expect(await recoveryCodesOf(accessToken)).toBe(9)
   })
 
   test('one of ten requests signs in with one passkey response', async () => {
@@ -182,30 +171,30 @@ describe('recovery codes (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
     for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){6}[0-9A-HJKMNP-TV-Z]{2}$/)
     const [code = ''] = codes
     const { challenge } = await begin(person)
-    const written = ` ${code.toLowerCase().replaceAll('-', ' ')}`
+    const written = ` ${code.toLowerCase().replaceAll('-', '–')}`
     const signedIn = await must(complete({ challenge, method: 'recovery_code', code: written }))
     expect(claimsOf(signedIn.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
     const again = await begin(person)
     expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
-    const { body } = await call('/auth/second-factors', { method: 'GET', token: signedIn.accessToken })
-    expect(body.recoveryCodes).toBe(9)
+    expect(await recoveryCodesOf(signedIn.accessToken)).toBe(9)
+    const other = await begin(await service.personWithTotp(admin))
+    expectWrong(await complete({ challenge: other.challenge, method: 'recovery_code', code: codes[1] }))
   })
 
-  test('the use of a recovery code is emailed to the member (ASVS 6.3.7)', async () => {
+  test('the use of a recovery code is emailed and audited, with its sign-in (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
+    await must(service.signInByTotp(person))
     const { challenge } = await begin(person)
     const [code] = person.recoveryCodes ?? []
     await must(complete({ challenge, method: 'recovery_code', code }))
     const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
     expect(told.email.text).toContain('9 are left')
     expect(told.raw).not.toContain(code)
-  })
-
-  test('a recovery code of a different member does not work', async () => {
-    const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
-    const { challenge } = await begin(one)
-    const [code] = other.recoveryCodes ?? []
-    expectWrong(await complete({ challenge, method: 'recovery_code', code }))
+    const used = { outcome: 'done', details: { codesLeft: 9 } }
+    expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
+    const signedIn = { outcome: 'done', details: { methods: ['pwd', 'otp', 'mfa'] } }
+    const first = { outcome: 'done', details: null }
+    expect(await listAudit(db, 'sign_in', person)).toMatchObject([first, signedIn, signedIn])
   })
 })
 
@@ -225,36 +214,44 @@ describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
     expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
   })
 
-  test('a challenge is valid after four wrong tries', async () => {
+  test('a challenge is valid after four wrong tries, and invalid after it was used', async () => {
     const { person, challenge } = await begun()
     for (const code of ['000000', '000001', '12345', 'abcdef'])
       expectWrong(await complete({ challenge, method: 'totp', code }))
     expect((await finish(challenge, person)).status).toBe(200)
+    service.clock.advance(30)
+    expectWrong(await finish(challenge, person))
   })
 
   type Begun = Awaited<ReturnType<typeof begun>>['person']
-  const tokenOf = async (person: Begun) => (await must(service.signInByTotp(person))).accessToken
   test.for<[what: string, act: (person: Begun) => Promise<unknown>]>([
     ['five minutes', async () => service.clock.advance(301)],
     [
       'a change of the password',
-      async (person) => {
-        const json = { currentPassword: PASSWORD, newPassword: 'another fine battery' }
-        await must(call('/auth/password/change', { token: await tokenOf(person), json }))
+      async ({ token }) => {
+        const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+        await must(call('/auth/password/change', { token, json }))
       },
     ],
-    ['a new factor', async (person) => await service.addPasskey({ token: await tokenOf(person) })],
-    ['a sign-in from the same network', tokenOf],
+    ['a new factor', async ({ token }) => await service.addPasskey({ token })],
+    ['a sign-in from the same network', async (person) => await must(service.signInByTotp(person))],
+    [
+      'its user was disabled, even temporarily',
+      async (person) => {
+        for (const status of ['disabled', 'active'] as const)
+          await changeUserStatus(service.context, person.companyId, person, status)
+      },
+    ],
+    [
+      'its company was suspended, even temporarily',
+      async ({ companyId }) => {
+        for (const status of ['suspended', 'active'] as const)
+          await changeCompanyStatus(service.context, companyId, status)
+      },
+    ],
   ])('a challenge is invalid after %s', async ([, act]) => {
-    const { person, challenge } = await begun()
+    const { person, challenge } = await begun(await service.addCompany())
     await act(person)
-    expectWrong(await finish(challenge, person))
-  })
-
-  test('a challenge is invalid after it was used', async () => {
-    const { person, challenge } = await begun()
-    expect((await finish(challenge, person)).status).toBe(200)
-    service.clock.advance(30)
     expectWrong(await finish(challenge, person))
   })
 
@@ -266,26 +263,11 @@ describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
     expectWrong(await finish(challenge, person))
   })
 
-  test('a challenge is invalid after its user was disabled, even temporarily', async () => {
-    const { person, challenge } = await begun()
-    for (const status of ['disabled', 'active'] as const) {
-      await changeUserStatus(service.context, person.companyId, person, status)
-      expectWrong(await finish(challenge, person))
-    }
-  })
-
-  test('a challenge is invalid after its company was suspended, even temporarily', async () => {
-    const { person, challenge } = await begun(await service.addCompany())
-    for (const status of ['suspended', 'active'] as const) {
-      await changeCompanyStatus(service.context, person.companyId, status)
-      expectWrong(await finish(challenge, person))
-    }
-  })
-
-  test('a challenge does not work for a different user, company, or purpose', async () => {
+  test('a challenge that is made up, or for a different user or purpose, fails', async () => {
     const { challenge } = await begun()
     const other = await service.personWithTotp(await service.addCompany())
-    expectWrong(await finish(challenge, other))
+    for (const wrong of [challenge, 'x', 'A'.repeat(43), '%00', "' or 1=1 --"])
+      expectWrong(await finish(wrong, other))
     const { accessToken: token } = await must(service.signInByTotp(other))
     const json = { challenge, ...totpOf(other) }
     expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
@@ -293,39 +275,24 @@ describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
     const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
     expectWrong(await finish(proof.challenge, other))
   })
-
-  test('a challenge that is made up does not work', async () => {
-    for (const challenge of ['x', 'A'.repeat(43), '%00', "' or 1=1 --"])
-      expectWrong(await complete({ challenge, method: 'totp', code: '123456' }))
-  })
 })
 
 test('invalid bodies of the second step return 400 and cost no try', async () => {
   const person = await service.personWithTotp(admin)
   const { challenge } = await begin(person)
+  const given = { challenge, method: 'totp', code: '123456' }
   for (const json of [
-    {},
-    { challenge },
     { challenge, method: 'totp' },
-    { challenge, method: 'sms', code: '123456' },
-    { challenge, method: 'totp', code: 123456 },
-    { challenge, method: 'totp', code: '' },
-    { challenge, method: 'totp', code: 'a'.repeat(65) },
-    { challenge, method: 'totp', code: '123456', userId: person.userId },
-    { challenge, method: 'passkey', code: '123456' },
-    { challenge: [challenge], method: 'totp', code: '123456' },
+    { ...given, method: 'sms' },
+    { ...given, method: 'passkey' },
+    { ...given, code: 123456 },
+    { ...given, code: '' },
+    { ...given, code: 'a'.repeat(65) },
+    { ...given, challenge: [challenge] },
+    { ...given, userId: person.userId },
   ])
     expectProblem(await complete(json), [400, 'invalid_request'])
   expect((await complete({ challenge, ...totpOf(person) })).status).toBe(200)
-})
-
-test('a refresh of a session with two factors keeps amr and auth_time', async () => {
-  const person = await service.personWithTotp(admin)
-  const first = await must(service.signInByTotp(person))
-  const { amr, auth_time: authTime } = claimsOf(first.accessToken)
-  service.clock.advance(600)
-  const refreshed = await must(service.refresh(first.refreshToken))
-  expect(claimsOf(refreshed.accessToken)).toMatchObject({ amr, auth_time: authTime })
 })
 
 test('networks and browsers become known by the second factor, not the password', async () => {
@@ -339,20 +306,4 @@ test('networks and browsers become known by the second factor, not the password'
   expect(await known()).toEqual([])
   await must(complete({ challenge, ...totpOf(person) }))
   expect(await known()).toEqual(['device', 'network'])
-})
-
-test('the audit trail has sign-in methods and used recovery codes', async () => {
-  const person = await service.personWithTotp(admin)
-  await must(service.signInByTotp(person))
-  const { challenge } = await begin(person)
-  await must(complete({ challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }))
-  expect(await listAudit(db, 'recovery_code', person)).toMatchObject([
-    { outcome: 'done', details: { codesLeft: 9 } },
-  ])
-  const methods = ['pwd', 'otp', 'mfa']
-  expect(await listAudit(db, 'sign_in', person)).toMatchObject([
-    { outcome: 'done', details: null },
-    { outcome: 'done', details: { methods } },
-    { outcome: 'done', details: { methods } },
-  ])
 })
