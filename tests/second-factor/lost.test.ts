@@ -2,10 +2,11 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { resetSecondFactors } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
-import { COOKIE_MODE, must, useFactorService } from '../support/second-factors.ts'
-import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { newEmail } from '../support/onboarding.ts'
+import { COOKIE_MODE, expectWrong, must, useFactorService } from '../support/second-factors.ts'
+import { NEW_PASSWORD, PASSWORD, times } from '../support/test-service.ts'
 
 /** Lost factors, passwords that someone else knows, and guessed codes (ASVS 6.3.1, 6.4.4, 6.6.3). */
 
@@ -14,63 +15,54 @@ const admin = await service.addCompany()
 const { accessToken: byAdmin } = await service.loginAs(admin)
 const { call, begin, complete, totpOf } = service
 const now = () => service.clock.now()
-const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 
 /** The token of the next mailed link to choose a password. */
 const linkTo = async (address: string) => (await service.mailbox.mailTo(address, 'Reset your password')).token
 
-const NEW_PASSWORD = 'another fine battery'
-const resetBy = (token: string, newPassword = NEW_PASSWORD) =>
-  call('/auth/password/reset', { json: { token, newPassword } })
+const resetBy = (token: string) =>
+  call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } })
+const withNewPassword = async <P extends { email: string }>(person: P) => {
+  expect((await resetBy(await linkTo(person.email))).status).toBe(204)
+  return { ...person, password: NEW_PASSWORD }
+}
 
 describe('resets by admins (ASVS 6.4.4, 6.4.6)', () => {
   const reset = (id: string, token = byAdmin as string) =>
     call(`/auth/members/${id}/second-factors`, { method: 'DELETE', token })
 
-  test('a reset removes factors, codes, password, and sessions, and emails a link', async () => {
+  test('a reset removes factors, codes, password, sessions, and links, and emails a new one', async () => {
     const person = await service.personWithTotp(admin)
-    const cookie = await must(service.signInByTotp(person))
+    const { accessToken } = await must(service.signInByTotp(person))
+    const json = { newEmail: newEmail() }
+    await must(call('/auth/email/change', { token: accessToken, json }))
+    const { token: confirmation } = await service.mailbox.mailTo(json.newEmail)
+    await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
+    const old = await linkTo(person.email)
     const open = await begin(person)
     const member = await must(call(`/auth/members/${person.userId}`, { method: 'GET', token: byAdmin }))
     expect(member.secondFactors).toEqual(['totp'])
     expect((await reset(person.userId)).status).toBe(204)
 
-    const { body } = await service.getSession({ token: cookie.accessToken })
+    const [entry] = await listAudit(service.db, 'second_factors_reset', person)
+    expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
+    const { body } = await service.getSession({ token: accessToken })
     expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_admin'])
     expectWrong(await complete({ challenge: open.challenge, ...totpOf(person) }))
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
+    const confirmed = await call('/auth/email/confirm', { json: { token: confirmation } })
+    for (const answer of [await resetBy(old), confirmed]) expectField(answer, '/token')
     await service.mailbox.mailTo(person.email, 'Your sign-in to')
-    expect((await resetBy(await linkTo(person.email))).status).toBe(204)
-    const again = { ...person, password: NEW_PASSWORD }
+    const again = await withNewPassword(person)
     const { accessToken: token } = await service.loginAs(again)
-    const { body: factors } = await call('/auth/second-factors', { method: 'GET', token })
+    const factors = await must(call('/auth/second-factors', { method: 'GET', token }))
     expect(factors).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
-    const [code] = person.recoveryCodes ?? []
     await service.addTotp({ token })
     const { challenge } = await begin(again)
+    const [code] = person.recoveryCodes ?? []
     expectWrong(await complete({ challenge, method: 'recovery_code', code }))
   })
 
-  test('a reset of factors revokes earlier links and a pending email change', async () => {
-    const person = await service.personWithTotp(admin)
-    const session = await must(service.signInByTotp(person))
-    const json = { newEmail: 'elsewhere@x.example' }
-    await must(call('/auth/email/change', { token: session.accessToken, json }))
-    const { token: confirmation } = await service.mailbox.mailTo('elsewhere@x.example')
-    await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
-    const old = await linkTo(person.email)
-    await must(reset(person.userId))
-    const confirmed = await call('/auth/email/confirm', { json: { token: confirmation } })
-    for (const answer of [await resetBy(old), confirmed]) expectProblem(answer, [400, 'invalid_request'])
-    expect((await resetBy(await linkTo(person.email))).status).toBe(204)
-  })
-
-  test('a reset of factors is audited, and needs permission over the member', async () => {
-    const person = await service.personWithTotp(admin)
-    await must(reset(person.userId))
-    const [entry] = await listAudit(service.db, 'second_factors_reset', person)
-    expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
-
+  test('a reset of factors needs permission over the member', async () => {
     expectProblem(await reset(admin.userId), [403, 'permission_denied'])
     const account = await service.addServiceAccount(admin, byAdmin)
     expectProblem(await reset(account.id), [404, 'not_found'])
@@ -89,18 +81,13 @@ test('an operator can reset the factors of the last admin', async () => {
   await service.addTotp({ token })
   await resetSecondFactors(service.context, last.companyId, { email: last.email }, now())
   expect((await service.getSession({ token })).body.reason).toBe('ended_by_operator')
-  expect((await resetBy(await linkTo(last.email))).status).toBe(204)
-  const { user } = await service.loginAs({ ...last, password: NEW_PASSWORD })
-  expect(user.role).toBe('admin')
+  expect((await service.loginAs(await withNewPassword(last))).user.role).toBe('admin')
 })
 
 test('a password reset by email keeps the second factor required (ASVS 6.4.3)', async () => {
   const person = await service.personWithTotp(admin)
   await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
-  expect((await resetBy(await linkTo(person.email))).status).toBe(204)
-  const after = { ...person, password: NEW_PASSWORD }
-  expect((await service.login(after)).body.code).toBe('second_factor_required')
-  expect((await service.signInByTotp(after)).status).toBe(200)
+  expect((await service.signInByTotp(await withNewPassword(person))).status).toBe(200)
 })
 
 test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () => {
@@ -110,8 +97,8 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () =>
     const { challenge } = await begin(person)
     expectWrong(await complete({ challenge, method: 'totp', code: '000000' }))
   }
-  const useRecoveryCode = async (challenge: string, index: number) =>
-    await complete({ challenge, method: 'recovery_code', code: person.recoveryCodes?.[index] })
+  const useRecoveryCode = (challenge: string, index: number) =>
+    complete({ challenge, method: 'recovery_code', code: person.recoveryCodes?.[index] })
   const user = service.db.updateTable('users').where('user_id', '=', person.userId)
   await user.set({ wrong_codes: 28 }).execute()
   await guess()
@@ -128,10 +115,10 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () =>
   expect([body.code, body.reason]).toEqual(['session_ended', 'password_reset'])
   // The member's passkeys still work.
   expect((await service.signInByPasskey(person)).status).toBe(200)
-  expect((await resetBy(await linkTo(person.email))).status).toBe(204)
+  const after = await withNewPassword(person)
   const [entry] = await listAudit(service.db, 'password_void', person)
   expect(entry).toMatchObject({ outcome: 'done', actor: null })
-  expect((await begin({ ...person, password: NEW_PASSWORD })).methods).toContain('totp')
+  expect((await begin(after)).methods).toContain('totp')
 })
 
 describe('sign-ins that stop before the second factor (ASVS 6.3.5)', () => {
@@ -166,22 +153,30 @@ describe('sign-ins that stop before the second factor (ASVS 6.3.5)', () => {
     expect(await left.select('purpose').execute()).toEqual([])
   })
 
-  test('a sign-in without its second factor is not reported after a passkey', async () => {
-    const person = await service.personWithPasskey(admin)
-    await begin(person)
-    await must(service.signInByPasskey(person))
+  test('a sign-in is not reported if it was completed, or the password changed', async () => {
+    const [byPasskey, byCookie, changed] = [
+      await service.personWithPasskey(admin),
+      await service.personWithTotp(admin),
+      await service.personWithTotp(admin),
+    ]
+    await begin(byPasskey)
+    await must(service.signInByPasskey(byPasskey))
+    await begin(byCookie, { headers: COOKIE_MODE })
+    const { refreshToken } = await must(service.signInByTotp(byCookie))
+    await begin(changed)
+    const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+    await must(call('/auth/password/change', { token: changed.token, json }))
     service.clock.advance(LAPSED_SECONDS)
     await settle()
-    expect(await missing(person.email)).toEqual([])
+    for (const { email } of [byPasskey, byCookie, changed]) expect(await missing(email)).toEqual([])
+    expect((await service.refresh(refreshToken)).status).toBe(200)
   })
 
   test('a sign-in is not reported if its network completes a later one', async () => {
     const [person, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
-    await begin(person)
-    await begin(other)
-    await sql`update second_factor_challenges set network = '203.0.113.5' where user_id = ${other.userId}`.execute(
-      service.db,
-    )
+    for (const one of [person, other]) await begin(one)
+    await sql`update second_factor_challenges set network = '203.0.113.5'
+      where user_id = ${other.userId}`.execute(service.db)
     service.clock.advance(360)
     await settle()
     for (const each of [person, other]) await must(service.signInByTotp(each))
@@ -190,20 +185,6 @@ describe('sign-ins that stop before the second factor (ASVS 6.3.5)', () => {
     expect(await missing(person.email)).toEqual([])
     // Someone in a different network began this one.
     expect(await missing(other.email)).toHaveLength(1)
-  })
-
-  test('a sign-in is not reported if it completed or the password changed', async () => {
-    const person = await service.personWithTotp(admin)
-    await begin(person, { headers: COOKIE_MODE })
-    const { refreshToken } = await must(service.signInByTotp(person))
-    const other = await service.personWithTotp(admin)
-    await begin(other)
-    const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
-    await must(call('/auth/password/change', { token: other.token, json }))
-    service.clock.advance(LAPSED_SECONDS)
-    await settle()
-    for (const { email } of [person, other]) expect(await missing(email)).toEqual([])
-    expect((await service.refresh(refreshToken)).status).toBe(200)
   })
 })
 

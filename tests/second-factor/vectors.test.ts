@@ -26,11 +26,9 @@ describe('authenticator apps', () => {
     [2000000000, '69279037'],
     [20000000000, '65353130'],
   ]
-  test.for(totp)('codes match the vector of RFC 6238 at %d s: %s', ([seconds, code]) => {
-    expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
-  })
-
-  test('codes of authenticator apps have exactly six digits', () => {
+  test('codes match the vectors of RFC 6238, and have exactly six digits', () => {
+    for (const [seconds, code] of totp)
+      expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
     for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
       expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
   })
@@ -58,10 +56,8 @@ describe('authenticator apps', () => {
     ['Acme:Risk :: EU', 'Acme Risk EU'],
     [' : ', 'gatehouse'],
   ] as const)('the label of an authenticator app has one colon for company "%s"', ([companyName, issuer]) => {
-    const secret = newTotpSecret(realSystem.randomBytes)
-    const { pathname, searchParams } = new URL(
-      describeTotp(secret, { issuer: companyName, email: 'ada@acme.example' }).uri,
-    )
+    const about = { issuer: companyName, email: 'ada@acme.example' }
+    const { pathname, searchParams } = new URL(describeTotp(SECRET, about).uri)
     expect(decodeURIComponent(pathname).replace(/^\/+/, '')).toBe(`${issuer}:ada@acme.example`)
     expect(searchParams.get('issuer')).toBe(issuer)
   })
@@ -69,16 +65,9 @@ describe('authenticator apps', () => {
 
 describe('typed codes', () => {
   test.for([
-    ['full-width digits', '７５５２２４'],
-    ['Arabic digits', '٧٥٥٢٢٤'],
-    ['Persian digits', '۷۵۵۲۲۴'],
-    ['Devanagari digits', '७५५२२४'],
-    ['bold digits', '𝟕𝟓𝟓𝟐𝟐𝟒'],
-    ['spaces around it', ' 755224\t'],
-    ['no-break spaces', '755\u00a0224\u202f'],
-    ['an ideographic space', '755\u3000224'],
-    ['a hyphen', '755-224'],
-    ['the dashes of word processors', '755–224—'],
+    ['digits of other scripts', '７٥۵२𝟐𝟒'],
+    ['spaces around and in it', ' 75\u00a05\u3000224\u202f\t'],
+    ['a hyphen, and the dashes of word processors', '755-2–2—4'],
     ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
     ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
     ['a zero-width space and a direction mark', '\u200e755\u200b224'],
@@ -101,12 +90,6 @@ describe('recovery codes', () => {
   const member = { companyId: 'c', userId: 'u' }
   const digestOf = (code: string, of = member) => digestsOfCode(digests, of, code)[0]?.digest.toString('hex')
 
-  test('recovery codes are ten without letters that look alike', () => {
-    const codes = newRecoveryCodes(realSystem)
-    expect(new Set(codes).size).toBe(10)
-    expect(codes.join('')).not.toMatch(/[ILOU]/)
-  })
-
   test('recovery codes match in any spelling, for one member only', () => {
     const [code = ''] = newRecoveryCodes({ randomBytes: (size) => Buffer.from([...Array(size).keys()]) })
     expect(code).toBe('0123-4567-89AB-CDEF-GHJK-MNPQ-RS')
@@ -114,10 +97,8 @@ describe('recovery codes', () => {
       code,
       code.toLowerCase(),
       code.replaceAll('-', ''),
-      code.replaceAll('-', ' '),
-      code.replaceAll('0', 'o'),
-      code.replaceAll('1', 'l'),
-      code.replaceAll('-', '–'),
+      code.replaceAll('0', 'o').replaceAll('1', 'l'),
+      code.replaceAll('1', 'i'),
       code.replaceAll('-', '\u00a0\u2014\u00a0'),
       code.replace(/[0-9A-Z]/g, (letter) => String.fromCodePoint(letter.charCodeAt(0) + 0xfee0)),
     ]
