@@ -56,29 +56,17 @@ async function registered(
 /** What an authenticator or a browser can say that is not so. */
 const inBoth: Row[] = [
   ['a different challenge', { challenge: Buffer.alloc(32, 1).toString('base64url') }],
-  ['an empty challenge', { challenge: '' }],
-  ['a different origin', { origin: 'https://evil.example' }],
   ['an origin that begins like ours', { origin: `${ORIGIN}.evil.example` }],
   ['our origin with another port', { origin: 'http://localhost:3999' }],
   ['a dashboard outside the domain of the passkeys', { origin: 'https://app.example.com' }],
-  ['the origin null', { origin: 'null' }],
-  ['a different type of ceremony', { type: 'payment.get' }],
   ['a page in a frame of another origin', { crossOrigin: true }],
-  ['such a frame with its top origin', { crossOrigin: true, topOrigin: 'https://evil.example' }],
   ['only a top origin', { topOrigin: 'https://evil.example' }],
   ['a different relying party', { rpId: 'evil.example' }],
   ['no present user', { userPresent: false }],
   ['no verified user', { userVerified: false }],
   ['client data after a byte order mark', { clientBytes: (json) => `\ufeff${json}` }],
-  ['client data that is a list', { clientData: () => [] }],
-  ['client data without an origin', { clientData: ({ origin: _origin, ...data }) => data }],
-  ['client data whose challenge is a number', { clientData: (data) => ({ ...data, challenge: 1 }) }],
   ['truncated authenticator data', { authenticatorData: (bytes) => bytes.subarray(0, 36) }],
-  ['no authenticator data', { authenticatorData: () => Buffer.alloc(1) }],
-  [
-    'authenticator data with a byte after it',
-    { authenticatorData: (bytes) => Buffer.concat([bytes, Buffer.from([1])]) },
-  ],
+  ['authenticator data with a byte after it', { authenticatorData: (bytes) => added('01')(bytes) }],
 ]
 
 const registrations: Row[] = [
@@ -91,20 +79,10 @@ const registrations: Row[] = [
     'an attestation that was not asked for',
     { format: 'packed', statement: new Map([['x5c', [Buffer.from('x')]]]) },
   ],
-  ['an attestation by a TPM', { format: 'tpm', statement: new Map() }],
-  ['an attestation of Android', { format: 'android-key', statement: new Map() }],
   ['no attestation, with a statement', { statement: new Map([['alg', -7]]) }],
-  [
-    'an object without authenticator data',
-    { attestationObject: () => Buffer.from('a163666d74646e6f6e65', 'hex') },
-  ],
+  ['no authenticator data', { attestationObject: () => Buffer.from('a163666d74646e6f6e65', 'hex') }],
   ['CBOR of a thousand nested lists', { attestationObject: () => Buffer.alloc(1_000, 0x81) }],
   ['CBOR that promises four gigabytes', { attestationObject: () => Buffer.from('5affffffff00', 'hex') }],
-  ['something other than CBOR', { attestationObject: () => Buffer.from('{}') }],
-  ...[1, 10, 40, 100, 150].map((end): [string, Falsified] => [
-    `CBOR that ends after ${end} bytes`,
-    { attestationObject: (bytes) => bytes.subarray(0, end) },
-  ]),
 ]
 
 test.for(registrations)(
@@ -121,7 +99,6 @@ const uses: Row[] = [
   ['a different backup eligibility', { backupEligible: false }],
   ['a signature with one bit changed', { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
   ['a truncated signature', { signature: (bytes) => bytes.subarray(0, 40) }],
-  ['a signature of one byte', { signature: () => Buffer.from([0]) }],
 ]
 
 test.for(uses)('the use of a passkey is rejected that says %s (WebAuthn 7.2)', async ([, falsified]) => {
@@ -132,10 +109,8 @@ test.for(uses)('the use of a passkey is rejected that says %s (WebAuthn 7.2)', a
 test('a passkey without user handle works only for a known user', async () => {
   const passkey = await registered()
   expect(await use(passkey, { userHandle: null })).toBeNull()
-  expect(await use(passkey, { userHandle: null }, { isDiscovered: false })).toEqual({
-    signCount: 0,
-    backupEligible: true,
-  })
+  const read = { signCount: 0, backupEligible: true }
+  expect(await use(passkey, { userHandle: null }, { isDiscovered: false })).toEqual(read)
 })
 
 test('a passkey works on dashboards below the host of the service', async () => {
@@ -195,9 +170,7 @@ function randomModulus(bits: number): Buffer {
 const uselessKeys: RowOfKey[] = [
   ['CBOR that is cut by a byte', 'ES256', { attestationObject: cut(1) }],
   ['CBOR with a byte after it', 'ES256', { attestationObject: added('00') }],
-  ['CBOR that comes twice', 'ES256', { attestationObject: (bytes) => Buffer.concat([bytes, bytes]) }],
   ['authenticator data that is cut by five bytes', 'ES256', { authenticatorData: cut(5) }],
-  ['authenticator data with a longer RSA key', 'RS256', { authenticatorData: cut(1) }],
   [
     'authenticator data that ends in the modulus',
     'RS256',
@@ -205,14 +178,10 @@ const uselessKeys: RowOfKey[] = [
   ],
   ['extensions that are cut', 'ES256', { authenticatorData: extended('a1617841') }],
   ['extensions with a byte after them', 'ES256', { authenticatorData: extended(`${PROTECT}00`) }],
-  ['an x of 16 bytes', 'ES256', { key: withBytes(-2, cut(16)) }],
   ['an x of 33 bytes', 'ES256', { key: withBytes(-2, (x) => Buffer.concat([Buffer.alloc(1), x])) }],
   ['a y that is not on the curve', 'ES256', { key: withBytes(-3, flipped) }],
   ['no y', 'ES256', { key: without(-3) }],
-  ['coordinates that are text', 'ES256', { key: (key) => new Map(key).set(-2, 'x').set(-3, 'y') }],
-  ['a type that is text', 'ES256', { key: (key) => new Map<number, unknown>(key).set(1, '2') }],
   ['a different curve', 'ES256', { key: (key) => new Map(key).set(-1, 2) }],
-  ['an Ed25519 key of 31 bytes', 'EdDSA', { key: withBytes(-2, cut(1)) }],
   // RFC 8032, section 5.1.3: there is no x for this y; and y is not below the prime.
   ['an Ed25519 key that is not on the curve', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 2)) }],
   ['an Ed25519 key out of range', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 0xff)) }],
@@ -221,11 +190,10 @@ const uselessKeys: RowOfKey[] = [
     'EdDSA',
     { key: withBytes(-2, () => added('00'.repeat(31))(Buffer.from([1]))) },
   ],
-  ['an RSA key of 512 bits', 'RS256', { key: withBytes(-1, () => randomModulus(512)) }],
   ['an RSA key of 2047 bits', 'RS256', { key: withBytes(-1, () => randomModulus(2047)) }],
   ['an RSA key with an even modulus', 'RS256', { key: withBytes(-1, (n) => added('00')(n)) }],
   ['an RSA key of 16,392 bits', 'RS256', { key: withBytes(-1, () => randomModulus(16_392)) }],
-  ...['', '00', '01', '02', '0100', '01'.repeat(9)].map(
+  ...['', '01', '0100', '01'.repeat(9)].map(
     (exponent): RowOfKey => [
       `an RSA key with the exponent 0x${exponent}`,
       'RS256',

@@ -29,7 +29,6 @@ export interface Falsified {
   authenticatorData?: (bytes: Buffer) => Buffer
   attestationObject?: (bytes: Buffer) => Buffer
   signature?: (bytes: Buffer) => Buffer
-  clientData?: (data: Record<string, unknown>) => unknown
   clientBytes?: (json: string) => string
   /** The attestation statement's format, and the statement. */
   format?: string
@@ -81,14 +80,14 @@ export function createAuthenticator(
   let counter = 0
 
   const clientData = (type: string, challenge: string, falsified: Falsified) => {
-    const data: Record<string, unknown> = {
+    const data = {
       type: falsified.type ?? type,
       challenge: falsified.challenge ?? challenge,
       origin: falsified.origin ?? origin,
       crossOrigin: falsified.crossOrigin ?? false,
       ...(falsified.topOrigin !== undefined && { topOrigin: falsified.topOrigin }),
     }
-    const json = JSON.stringify(falsified.clientData ? falsified.clientData(data) : data)
+    const json = JSON.stringify(data)
     return Buffer.from(falsified.clientBytes ? falsified.clientBytes(json) : json)
   }
 
