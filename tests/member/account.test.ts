@@ -2,14 +2,14 @@ import { describe, expect, test, vi } from 'vitest'
 import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
-import { selectAudit } from '../support/audit.ts'
+import { listAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { must } from '../support/second-factors.ts'
 import {
   type Answer,
   countWaiting,
   NEW_PASSWORD,
-  openTestService,
   PASSWORD,
   type Person,
   times,
@@ -45,41 +45,25 @@ async function asking() {
 }
 
 test('a name change takes effect immediately, in its stored form (ASVS 2.2.1)', async () => {
-  const token = await tokenOf(await service.addUser(admin))
+  const person = await service.addUser(admin)
+  const token = await tokenOf(person)
   const change = (name: string) => service.call('/auth/account', { method: 'PATCH', token, json: { name } })
   const { status, body } = await change('  Ada\u0301 ')
   expect([status, body.name]).toEqual([200, 'Ad\u00e1'])
   expect((await service.getSession({ token, at: 1 })).body.user.name).toBe('Ad\u00e1')
   for (const name of ['', 'a\nb']) expectField(await change(name), '/name')
-})
-
-test('changes of the account are limited, and a name that stays leaves no entry (ASVS 2.4.1)', async () => {
-  const strict = await openTestService({
-    env: { LIMIT_MEMBER_CHANGES: '3/3600', LIMIT_PASSWORD_CHANGES: '2/3600', RATE_LIMIT_SCALE: '1' },
-  })
-  const { accessToken: token } = await strict.loginAs(await strict.addCompany())
-  const rename = (name: string) => strict.call('/auth/account', { method: 'PATCH', token, json: { name } })
-  for (const name of ['Ada', 'Ada', 'Ada']) expect((await rename(name)).status).toBe(200)
-  expectProblem(await rename('Eve'), [429, 'rate_limited'])
-  const rows = await selectAudit(strict.db).selectAll().where('action', '=', 'name_change').execute()
-  expect(rows).toHaveLength(1)
-
-  const move = async () => {
-    const mailCode = await mailedCodeOf(strict, { token }, 'email_change_code')
-    return await strict.call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
-  }
-  expect([(await move()).status, (await move()).status]).toEqual([202, 202])
-  expectProblem(await move(), [429, 'rate_limited'])
+  await must(change('Ad\u00e1'))
+  expect(await listAudit(service.db, 'name_change', person)).toHaveLength(1)
 })
 
 test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15.4.2)', async () => {
   const person = await service.addUser(admin)
   const token = await tokenOf(person)
   const changes: Promise<Answer>[] = []
+  const renaming = { method: 'PATCH', token, json: { name: 'Mallory' } }
   await service.db.transaction().execute(async (tx) => {
     await endUserSessions(tx, person.companyId, person.userId, 'password_changed')
-    changes.push(ask(token, newEmail()))
-    changes.push(service.call('/auth/account', { method: 'PATCH', token, json: { name: 'Mallory' } }))
+    changes.push(ask(token, newEmail()), service.call('/auth/account', renaming))
     await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 100_000 })
   })
   for (const answer of await Promise.all(changes)) expectProblem(answer, [401, 'session_ended'])
@@ -89,6 +73,15 @@ test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15
 })
 
 describe('a new email address (ASVS 6.3.7)', () => {
+  test('a new email is valid and new, and needs recent authentication (ASVS 1.2.1, 7.5.1)', async () => {
+    const { accessToken, refreshToken } = await service.loginAs(admin)
+    for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
+      expectField(await ask(accessToken, email), '/newEmail')
+    service.clock.advance(16 * 60)
+    const { body } = await service.refresh(refreshToken)
+    expectProblem(await ask(body.accessToken, newEmail()), [403, 'reauthentication_required'])
+  })
+
   test('a new email replaces the old one when its link is followed', async () => {
     const { person, token, email, mail, notice, mailed } = await asking()
     expect(mail.email.subject).toBe('Confirm your new email address')
@@ -97,8 +90,7 @@ describe('a new email address (ASVS 6.3.7)', () => {
     // Nothing has changed yet.
     expect((await service.getSession({ token })).body.user.email).toBe(person.email)
     const reset = await mailedTokenOf('reset', person, person.email)
-    const answer = await confirm(mailed, 1)
-    expect([answer.status, answer.body]).toEqual([204, ''])
+    expect((await confirm(mailed, 1)).status).toBe(204)
     expect((await service.getSession({ token })).body.user.email).toBe(email)
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
     expect((await service.login({ ...person, email })).status).toBe(200)
@@ -107,13 +99,6 @@ describe('a new email address (ASVS 6.3.7)', () => {
     await expectInvalid(mailed)
     // Links that were emailed to the old one no longer work.
     expect((await use('reset', reset)).status).toBe(400)
-  })
-
-  test('a new email requires recent authentication (ASVS 7.5.1)', async () => {
-    const signedIn = await service.loginAs(await service.addUser(admin))
-    service.clock.advance(16 * 60)
-    const { body } = await service.refresh(signedIn.refreshToken)
-    expectProblem(await ask(body.accessToken, newEmail()), [403, 'reauthentication_required'])
   })
 
   test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
@@ -163,11 +148,5 @@ describe('a new email address (ASVS 6.3.7)', () => {
     const { mailed } = await asking()
     const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
-  })
-
-  test('a new email must be valid and different from the current one (ASVS 1.2.1)', async () => {
-    const token = await tokenOf(admin)
-    for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
-      expectField(await ask(token, email), '/newEmail')
   })
 })

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
@@ -22,68 +22,38 @@ async function addServiceAccount(token: string, name: string) {
   const { id, email } = await must(call('/auth/members', { token, json: { name, role: 'analyst' } }))
   return { id, email, name, role: 'analyst' }
 }
-const EMPTY = { members: [], serviceAccounts: [], signingSecret: null }
 
-describe('additions', () => {
-  test('an undo lists members, service accounts, and the secret added since', async () => {
-    const admin = await service.addCompany({ name: 'Acme' })
-    const before = await tokenOf(admin)
-    const [old, oldServer, server] = [
-      await join(before),
-      await addServiceAccount(before, 'old worker'),
-      await addServiceAccount(before, 'worker'),
-    ]
-    service.clock.advance(3600)
-    const token = await tokenOf(admin)
-    const mailCode = await mailedCodeOf(service, { token }, 'mailbox_code')
-    await service.addTotp({ token }, { mailCode })
-    const { token: link } = await mailbox.mailTo(admin.email, 'A second factor was added')
+test('an undo lists members, service accounts, and the secret added since', async () => {
+  const admin = await service.addCompany({ name: 'Acme' })
+  const before = await tokenOf(admin)
+  const [old, oldServer, server] = [
+    await join(before),
+    await addServiceAccount(before, 'old worker'),
+    await addServiceAccount(before, 'worker'),
+  ]
+  service.clock.advance(3600)
+  const token = await tokenOf(admin)
+  const mailCode = await mailedCodeOf(service, { token }, 'mailbox_code')
+  await service.addTotp({ token }, { mailCode })
+  const { token: link } = await mailbox.mailTo(admin.email, 'A second factor was added')
 
-    const joined = await join(token)
-    const gone = await join(token)
-    await must(call(`/auth/members/${gone.id}`, { method: 'DELETE', token }))
-    const newServer = await addServiceAccount(token, 'new worker')
-    await must(call(`/auth/members/${server.id}/password`, { token, json: {} }))
-    const secret = await must(call('/auth/webhook-secret/regenerate', { token }))
+  const joined = await join(token)
+  const gone = await join(token)
+  await must(call(`/auth/members/${gone.id}`, { method: 'DELETE', token }))
+  const newServer = await addServiceAccount(token, 'new worker')
+  await must(call(`/auth/members/${server.id}/password`, { token, json: {} }))
+  const secret = await must(call('/auth/webhook-secret/regenerate', { token }))
 
-    const { body } = await call('/auth/undo', { json: { token: link } })
-    expect(body.additions).toEqual({
-      members: [joined],
-      serviceAccounts: [server, newServer],
-      signingSecret: { version: secret.version, createdAt: secret.createdAt },
-    })
-    const { email } = await mailbox.mailTo(admin.email, 'Reset your password')
-    for (const one of [joined, server, newServer]) expect(plain(email.text)).toContain(one.email)
-    for (const one of [old, oldServer, gone]) expect(plain(email.text)).not.toContain(one.email)
-    expect(email.text).toContain('New signing secret: version 1')
+  const { body } = await call('/auth/undo', { json: { token: link } })
+  expect(body.additions).toEqual({
+    members: [joined],
+    serviceAccounts: [server, newServer],
+    signingSecret: { version: secret.version, createdAt: secret.createdAt },
   })
-
-  test('an undo lists nothing when nothing was added', async () => {
-    const person = await service.personWithTotp(await service.addCompany())
-    const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
-    const { body } = await call('/auth/undo', { json: { token } })
-    expect(body.additions).toEqual(EMPTY)
-    const { email } = await mailbox.mailTo(person.email, 'Reset your password')
-    expect(email.text).not.toContain('added')
-  })
-
-  test('an undo works after the deletion of a member with the old address', async () => {
-    const admin = await service.addCompany()
-    const token = await tokenOf(admin)
-    const person = await service.addUser(admin)
-    const newEmail = `new-${person.email}`
-    const own = await tokenOf(person)
-    const mailCode = await mailedCodeOf(service, { token: own }, 'email_change_code')
-    await must(call('/auth/email/change', { token: own, json: { newEmail, mailCode } }))
-    const confirm = await mailbox.mailTo(newEmail)
-    await must(call('/auth/email/confirm', { json: { token: confirm.token } }))
-    const { token: link } = await mailbox.mailTo(person.email, 'The email address of your account')
-
-    const heir = await join(token, person.email)
-    await must(call(`/auth/members/${heir.id}`, { method: 'DELETE', token }))
-    const { status, body } = await call('/auth/undo', { json: { token: link } })
-    expect([status, body.email]).toEqual([200, person.email])
-  })
+  const { email } = await mailbox.mailTo(admin.email, 'Reset your password')
+  for (const one of [joined, server, newServer]) expect(plain(email.text)).toContain(one.email)
+  for (const one of [old, oldServer, gone]) expect(plain(email.text)).not.toContain(one.email)
+  expect(email.text).toContain('New signing secret: version 1')
 })
 
 test('the email about a reset lists members whom the account invited within 7 days', async () => {

@@ -18,7 +18,6 @@ async function addServer(): Promise<Person> {
   const { body } = await add()
   return { ...admin, userId: body.id, email: body.email, password: body.password }
 }
-const show = async (id: string) => (await service.call(`/auth/members/${id}`, { method: 'GET', token })).body
 
 test('a service account gets a password that is shown once (ASVS 6.4.1)', async () => {
   const { status, body } = await add()
@@ -28,9 +27,9 @@ test('a service account gets a password that is shown once (ASVS 6.4.1)', async 
     email: expect.stringMatching(/^billing-worker-\d{4}@service\.invalid$/),
     password: expect.stringMatching(/^gsp_[A-Za-z0-9_-]{43}$/),
   })
-  const signedIn = await service.loginAs({ ...admin, email: body.email, password: body.password })
-  expect(signedIn.user).toMatchObject({ id: body.id, name: 'Billing Worker', role: 'developer' })
-  const shown = await show(body.id)
+  const { user } = await service.loginAs({ ...admin, ...body })
+  expect(user).toMatchObject({ id: body.id, name: 'Billing Worker', role: 'developer' })
+  const { body: shown } = await service.call(`/auth/members/${body.id}`, { method: 'GET', token })
   expect(shown).toMatchObject({ kind: 'service', emailVerified: true })
   expect(JSON.stringify(shown)).not.toContain(body.password)
   expect(service.logs.join('')).not.toContain(body.password)
@@ -82,8 +81,6 @@ test('service accounts count within the limits of their company, under concurren
   const addAt = (at: number) => small.call('/auth/members', { token: accessToken, json, at })
   const answers = await Promise.all(times(6, (n) => addAt(n % 2)))
   expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 409, 409, 409])
-  for (const answer of answers.filter(({ status }) => status === 409))
-    expectProblem(answer, [409, 'quota_reached'])
   expectProblem(await addAt(0), [409, 'quota_reached'])
   expectProblem(await addAt(1), [429, 'rate_limited'])
 })

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
+import { newEmail } from '../support/onboarding.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
-import { times } from '../support/test-service.ts'
+import { type Answer, times } from '../support/test-service.ts'
 
-/** Limits of codes and passkeys, which are too high for tests elsewhere (ASVS 6.3.1, 6.6.3). */
+/** Limits of codes, passkeys, and changes, which are too high for tests elsewhere (ASVS 6.3.1, 6.6.3). */
 
 const SIGN_INS = 20
 const service = await openFactorService({
@@ -14,6 +16,8 @@ const service = await openFactorService({
     LIMIT_REFUSALS: '1000/60',
     LIMIT_SIGN_IN_ATTEMPTS: `${SIGN_INS}/60`,
     LIMIT_MAILBOX_CODES: '3/3600',
+    LIMIT_MEMBER_CHANGES: '4/3600',
+    LIMIT_PASSWORD_CHANGES: '2/3600',
     TRUST_PROXY: '127.0.0.1',
   },
 })
@@ -30,9 +34,8 @@ test('wrong codes are limited by member, across challenges and instances', async
       { at: n % 2 },
     )
   const answers = await Promise.all(times(12, guess))
-  const wrong = await listAudit(service.db, 'second_factor', person)
-  expect(wrong.length).toBeLessThanOrEqual(10)
-  expect(answers.some(({ status }) => status === 429)).toBe(true)
+  expect(answers.map(({ status }) => status).sort()).toEqual([...times(10, () => 401), 429, 429])
+  expect(await listAudit(service.db, 'second_factor', person)).toHaveLength(10)
   const { challenge } = await begin(person)
   const refused = await complete({ challenge, ...totpOf(person) })
   expectProblem(refused, [429, 'rate_limited'])
@@ -59,9 +62,24 @@ test('sign-ins by passkey are limited by network, like other sign-ins', async ()
   expectProblem(await call('/auth/login/passkey', { json, headers }), [429, 'rate_limited'])
 })
 
-test('three codes an hour are emailed to prove a mailbox', async () => {
+type Change = (token: string, n: number) => Promise<Answer>
+test.for<[what: string, max: number, change: Change]>([
+  ['emailed codes', 3, (token) => call('/auth/second-factors/mail-code', { token })],
+  [
+    'new names',
+    4,
+    (token, n) => call('/auth/account', { method: 'PATCH', token, json: { name: `Ada ${n}` } }),
+  ],
+  [
+    'new email addresses',
+    2,
+    async (token) => {
+      const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+      return await call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
+    },
+  ],
+])('%s are limited by member (ASVS 2.4.1)', async ([, max, change]) => {
   const { accessToken: token } = await service.loginAs(await service.addUser(admin))
-  const ask = () => call('/auth/second-factors/mail-code', { token })
-  for (const _ of times(3, () => 0)) expect((await ask()).status).toBe(202)
-  expectProblem(await ask(), [429, 'rate_limited'])
+  for (const n of times(max, Number)) expect((await change(token, n)).status).toBeLessThan(300)
+  expectProblem(await change(token, max), [429, 'rate_limited'])
 })
