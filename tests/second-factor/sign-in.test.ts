@@ -47,15 +47,6 @@ describe('authenticator apps', () => {
     expect(claimsOf(refreshed.accessToken)).toMatchObject(proof)
   })
 
-  test('a code works as Arabic keyboards and word processors write it', async () => {
-    const person = await service.personWithTotp(admin)
-    const { challenge } = await begin(person)
-    const code = codeAt(person.secret, now())
-    const arabic = [...code].map((digit) => String.fromCodePoint(0x660 + Number(digit))).join('')
-    const written = `${arabic.slice(0, 3)}\u00a0${arabic.slice(3)}`
-    expect((await complete({ challenge, method: 'totp', code: written })).status).toBe(200)
-  })
-
   test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 7.2.4)', async () => {
     const person = await service.personWithTotp(admin)
     const former = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
@@ -79,16 +70,13 @@ describe('authenticator apps', () => {
   test('only codes within 30 seconds of now work (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
     const person = await service.personWithTotp(admin)
     service.clock.advance(120)
-    for (const [shift, status] of [
-      [-60, 401],
-      [60, 401],
-      [-30, 200],
-      [30, 200],
-    ] as const) {
+    const statuses: number[] = []
+    for (const shift of [-60_000, 60_000, -30_000, 30_000]) {
       const { challenge } = await begin(person)
-      const code = codeAt(person.secret, now() + shift * 1000)
-      expect([shift, (await complete({ challenge, method: 'totp', code })).status]).toEqual([shift, status])
+      const code = codeAt(person.secret, now() + shift)
+      statuses.push((await complete({ challenge, method: 'totp', code })).status)
     }
+    expect(statuses).toEqual([401, 401, 200, 200])
   })
 
   test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
