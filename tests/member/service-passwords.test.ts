@@ -3,14 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { must } from '../support/second-factors.ts'
-import {
-  type Answer,
-  openTestService,
-  PASSWORD,
-  type Person,
-  times,
-  useSharedService,
-} from '../support/test-service.ts'
+import { type Answer, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
 
 /** Passwords of service accounts: their form, two of them at a time, and what ends with them. */
 
@@ -68,21 +61,6 @@ describe('a service password', () => {
     expect(rows).toHaveLength(1)
     expect(rows[0]?.row).not.toContain(server.password.slice(4))
     expect(rows[0]?.row).not.toContain('argon2')
-  })
-
-  test('a service password names its cell, and is refused by other cells', async () => {
-    const cell = await openTestService({ env: { CELL: 'eu1' } })
-    const company = await cell.addCompany()
-    const { accessToken } = await cell.loginAs(company)
-    const json = { name: 'W', role: 'viewer' }
-    const added = await must(cell.call('/auth/members', { token: accessToken, json }))
-    const server = { ...company, email: added.email, password: added.password }
-    expect(server.password).toMatch(/^gsp_eu1\.[A-Za-z0-9_-]{43}$/)
-    await cell.loginAs(server)
-    for (const tag of ['us2.', '']) {
-      const password = server.password.replace('eu1.', tag)
-      expectProblem(await cell.login({ ...server, password }), [401, 'invalid_credentials'])
-    }
   })
 
   test('a service password is listed with the hour of its last use', async () => {

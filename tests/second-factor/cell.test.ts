@@ -55,3 +55,14 @@ test('challenges name their cell and work only there', async () => {
   const json = { challenge: asked.challenge, response: passkey.get(asked.passkeyOptions) }
   expect(await statuses((at) => call('/auth/login/passkey', { json, at }))).toEqual([401, 200, 401])
 })
+
+test('service passwords name their cell and work only there', async () => {
+  const { accessToken: token } = await service.loginAs(admin, { at: EU1 })
+  const json = { name: 'Worker', role: 'viewer' }
+  const { email, password } = await must(call('/auth/members', { token, json, at: EU1 }))
+  expect(password).toMatch(/^gsp_eu1\.[\w-]{43}$/)
+  const signIn = (tag: string) => (at: number) =>
+    service.login({ ...admin, email, password: password.replace('eu1.', tag) }, { at })
+  expect(await statuses(signIn('eu1.'))).toEqual([401, 200, 401])
+  for (const tag of ['eu2.', '']) expect(await statuses(signIn(tag))).toEqual([401, 401, 401])
+})

@@ -29,8 +29,8 @@ async function newMember() {
 }
 const creationOptions = async (token: string) =>
   (await must(call(`${passkeys}/options`, { token }))).passkeyOptions
-const register = async (token: string, response: unknown, name = 'Laptop') =>
-  call(passkeys, { token, json: { response, name, ...(await service.mailCodeIfNeeded({ token })) } })
+const register = async (token: string, response: unknown) =>
+  call(passkeys, { token, json: { response, name: 'Mine', ...(await service.mailCodeIfNeeded({ token })) } })
 
 /** Without a password. */
 const options = async (headers = {}) => await must(call('/auth/login/passkey/options', { headers }))
@@ -165,12 +165,8 @@ describe('sign-ins by passkey', () => {
   test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3.3)', async () => {
     const person = await service.personWithPasskey(await service.addCompany())
     const { challenge, passkeyOptions } = await options()
-    expect(passkeyOptions).toMatchObject({
-      challenge,
-      rpId: 'localhost',
-      userVerification: 'required',
-      allowCredentials: [],
-    })
+    const discoverable = { challenge, userVerification: 'required', allowCredentials: [] }
+    expect(passkeyOptions).toMatchObject({ rpId: 'localhost', ...discoverable })
     const { body } = await signIn({ challenge, response: person.authenticator.get(passkeyOptions) })
     expect([body.user.id, body.accessContext.companyId]).toEqual([person.userId, person.companyId])
     expect(claimsOf(body.accessToken)).toMatchObject({
@@ -194,8 +190,8 @@ describe('sign-ins by passkey', () => {
 
   test('a sign-in by passkey opens the kind of session of its challenge', async () => {
     const person = await service.personWithPasskey(admin)
-    const asked = await options(COOKIE_MODE)
-    const given = { challenge: asked.challenge, response: person.authenticator.get(asked.passkeyOptions) }
+    const { challenge, passkeyOptions } = await options(COOKIE_MODE)
+    const given = { challenge, response: person.authenticator.get(passkeyOptions) }
     const crossSite = { headers: { 'sec-fetch-site': 'cross-site' } }
     expectProblem(await signIn(given, crossSite), [403, 'cross_site_request'])
     expectField(await signIn(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
@@ -218,14 +214,13 @@ describe('sign-ins by passkey', () => {
       response: person.authenticator.get({ challenge, rpId: 'localhost' }),
     })
     const bytes = Buffer.from(fresh.challenge, 'base64url')
+    const changedAt = (place: number) =>
+      Buffer.from(bytes.map((byte, at) => (at === place ? byte ^ 1 : byte))).toString('base64url')
     // The mode, the end, the random part, and the digest.
-    const changed = [0, 3, 10, bytes.length - 1].map((place) =>
-      bytes.map((byte, at) => (at === place ? byte ^ 1 : byte)),
-    )
-    const ofSecondStep = (await begin(person)).challenge
+    const changed = [0, 3, 10, bytes.length - 1].map(changedAt)
+    const { challenge: ofSecondStep } = await begin(person)
     const others = ['x', 'A'.repeat(74), `${fresh.challenge}A`, `${fresh.challenge}=`, ofSecondStep]
-    for (const challenge of [...others, ...changed.map((one) => Buffer.from(one).toString('base64url'))])
-      expectWrong(await signIn(answerTo(challenge)))
+    for (const challenge of [...others, ...changed]) expectWrong(await signIn(answerTo(challenge)))
 
     const answers = await Promise.all(times(10, (n) => signIn(answerTo(fresh.challenge), { at: n % 2 })))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
@@ -238,15 +233,12 @@ describe('sign-ins by passkey', () => {
     const person = await newMember()
     const authenticator = createAuthenticator(ORIGIN, { counts: true })
     await service.addPasskey({ token: person.token }, authenticator)
-    const first = await options()
-    const used = authenticator.get(first.passkeyOptions)
-    expect((await signIn({ challenge: first.challenge, response: used })).status).toBe(200)
+    await must(use(person, false, (asked) => authenticator.get(asked)))
     const recorded = async () => {
       const entries = await listAudit(service.db, 'second_factor', person)
-      const { rows } = await sql<{ count: number }>`
-        select coalesce(sum(count), 0)::int as count from refused_sign_ins where kind = 'other'`.execute(
-        service.db,
-      )
+      const counting = sql<{ count: number }>`
+        select coalesce(sum(count), 0)::int as count from refused_sign_ins where kind = 'other'`
+      const { rows } = await counting.execute(service.db)
       return [entries.length, rows[0]?.count ?? 0]
     }
     const verifying = vi.spyOn(crypto.subtle, 'verify')
@@ -257,10 +249,8 @@ describe('sign-ins by passkey', () => {
       [authenticator, { backupEligible: false }],
       [authenticator, { counter: 0 }],
     ] satisfies [Authenticator, Falsified][]) {
-      const { challenge, passkeyOptions } = await options()
-      const response = which.get(passkeyOptions, falsified)
       const [[entries = 0, refused = 0], verified] = [await recorded(), verifying.mock.calls.length]
-      expectWrong(await signIn({ challenge, response }))
+      expectWrong(await use(person, false, (asked) => which.get(asked, falsified)))
       expect(verifying.mock.calls.length - verified).toBe(1)
       const isKnown = which === authenticator
       expect(await recorded()).toEqual(isKnown ? [entries + 1, refused] : [entries, refused + 1])
