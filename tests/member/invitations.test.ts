@@ -226,11 +226,10 @@ test('a person cannot have the email of a service account', async () => {
   expectField(change, '/newEmail')
   const { context } = service
   const person = { email, role: 'viewer', password: PASSWORD }
-  const acts = await Promise.allSettled([
-    inviteAsOperator(context, admin.companyId, person),
-    createUser(context, admin.companyId, person),
-    createCompany(context, { name: 'C', adminEmail: email, password: PASSWORD }),
+  for (const act of [
+    () => inviteAsOperator(context, admin.companyId, person),
+    () => createUser(context, admin.companyId, person),
+    () => createCompany(context, { name: 'C', adminEmail: email, password: PASSWORD }),
   ])
-  const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'invalid_request' }) }
-  expect(acts).toEqual([refused, refused, refused])
+    await expect(act()).rejects.toMatchObject({ code: 'invalid_request' })
 })

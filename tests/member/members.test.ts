@@ -245,7 +245,7 @@ describe('sessions (ASVS 7.4.5)', () => {
     expect(await isLive(await tokenOf(person))).toBe(true)
   })
 
-  test('an admin ends all other sessions of the company while members sign in', async () => {
+  test('an admin ends all other sessions of the company during sign-ins', async () => {
     const company = await service.addCompany()
     const members = await Promise.all(times(4, () => service.addUser(company)))
     const [mine, elsewhere] = [await tokenOf(company), await tokenOf(company)]

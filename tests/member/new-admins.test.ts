@@ -63,7 +63,7 @@ describe('an admin without a second factor', () => {
   })
 })
 
-test('an admin with a second factor gets no code and must not send one', async () => {
+test('an admin with a second factor gets no code, and sends none', async () => {
   const { admin } = await openCompany()
   const { token } = await service.personWithTotp(admin, 'admin')
   expect((await invite(token, {})).status).toBe(201)
@@ -86,7 +86,7 @@ describe('emails about new admins', () => {
     }
   })
 
-  test('all admins get an email when a member or an operator makes an admin', async () => {
+  test('all admins get an email when anyone makes an admin', async () => {
     const { admin, token } = await openCompany()
     const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
     await must(promote(token, one, { mailCode: await codeOf(token) }))

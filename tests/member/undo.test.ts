@@ -63,7 +63,7 @@ async function resetPassword(person: Person) {
   return { ...person, password: NEW_PASSWORD }
 }
 
-test('adding a factor or changing the email needs a code emailed for it (ASVS 6.6.2)', async () => {
+test('a first factor and a new email need codes emailed for them (ASVS 6.6.2)', async () => {
   const person = await service.addUser(admin)
   const token = await tokenOf(person)
   const { passkeyOptions } = await must(call('/auth/second-factors/passkeys/options', { token }))

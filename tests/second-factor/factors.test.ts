@@ -55,7 +55,7 @@ describe('authenticator apps', () => {
     expectProblem(await confirm({ token }, app), [404, 'not_found'])
   })
 
-  test('only its owner confirms an authenticator app, the last one begun, for an hour', async () => {
+  test('only its owner confirms the newest authenticator app, for an hour', async () => {
     const cookie = await service.cookieOf(await service.addUser(admin))
     const replaced = await service.beginTotp({ cookie })
     const app = await service.beginTotp({ cookie })
@@ -183,7 +183,7 @@ describe('changes of factors', () => {
 })
 
 describe('the last factor', () => {
-  test('members remove their own factors; with the last one, the recovery codes go', async () => {
+  test('members remove only their factors, and recovery codes with the last', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     expect(passkey.recoveryCodes).toBeUndefined()

@@ -42,7 +42,7 @@ const notAccepted = (answer: Answer) => {
   expect(answer.body.errors).toEqual([{ path: '/response', message: 'is not accepted' }])
 }
 
-test('a registration works once, in five minutes, for the session that requested it', async () => {
+test('a registration works once, for five minutes, in its session', async () => {
   const one = await newMember()
   const { accessToken: second } = await service.loginAs(one)
   const other = await newMember()

@@ -181,7 +181,7 @@ describe('the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
     await service.addPasskey({ token })
   })
 
-  test('an emailed code works, in any spelling, until it has added one factor', async () => {
+  test('an emailed code works, in any spelling, until a factor is added', async () => {
     const { person, token } = await held()
     const code = await codeFor(person, token)
     const mailCode = ` ${code.slice(0, 4)}\u00a0–\u00a0${code.slice(4)}`

