@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { answersOn, open } from '../http/raw.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-/** What is refused before the body, and who is counted for a signature that does not hold. */
+/** Refusals before the body, and the senders that bad signatures count for. */
 
 const service = await openTestService({
   instances: 2,
@@ -57,12 +57,9 @@ describe('a request whose body has not arrived', () => {
     return [answer?.status, JSON.parse(answer?.body ?? '{}').code]
   }
 
-  test.each([
-    ['without a signature', { 'webhook-signature': '' }],
-    ['with a stale timestamp', { 'webhook-timestamp': '1' }],
-    ['whose company is not an id', { 'x-company-id': 'x' }],
-  ])('a request %s is refused before its body arrives', async (_name, headers) => {
-    expect(await askWithoutBody(headOf(sender, '192.0.2.1', headers))).toEqual([401, 'invalid_signature'])
+  test('a request with invalid headers is refused before its body', async () => {
+    const head = headOf(sender, '192.0.2.1', { 'x-company-id': 'x' })
+    expect(await askWithoutBody(head)).toEqual([401, 'invalid_signature'])
   })
 
   test('a network that sent too many bad signatures is refused before the body', async () => {
@@ -111,7 +108,7 @@ test('unknown and known companies get their response after the body', async () =
   }
 })
 
-describe('in a network that senders share, bad signatures', () => {
+describe('a network that senders share', () => {
   test('bad signatures of strangers do not block a known sender', async () => {
     const from = '192.0.2.10'
     expect((await send(sender, from)).status).toBe(202)
@@ -185,7 +182,7 @@ describe('in a network that senders share, bad signatures', () => {
     expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
   })
 
-  test('an IPv6 /48 may send four times as many as a /64', async () => {
+  test('an IPv6 /48 can send four times as many bad signatures as a /64', async () => {
     for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
     expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
     expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)

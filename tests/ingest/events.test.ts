@@ -32,7 +32,7 @@ function storedBy({ companyId }: Pick<Person, 'companyId'>, db = service.db) {
     .execute()
 }
 
-/** Of whom nothing is ever stored. */
+/** Has nothing stored. */
 const refused = await openSender()
 
 const post = (payload: unknown, options: Parameters<typeof service.send>[3] = {}) =>
@@ -47,195 +47,105 @@ const invalid = { status: 400, body: { code: 'invalid_request' } }
 const conflict = { status: 409, body: { code: 'event_id_conflict' } }
 const event = (id?: string, data: object = {}) => ({ ...(id && { id }), type: 'a.b', data })
 
-describe('an event', () => {
-  test('is stored as sent, under the webhook-id when it has no id', async () => {
-    const { send, stored } = await openSender()
-    const payment = { type: 'payment.created', occurredAt: '2026-03-01T10:00:00+02:00', data: { amount: 5 } }
-    expect(await send(payment, { id: 'msg_1' })).toMatchObject(accepted(1))
-    expect(await send({ ...payment, id: 'own.id' }, { id: 'msg_2' })).toMatchObject(accepted(1))
-    expect(await send({ type: 'ping', data: {} }, { id: 'msg_3' })).toMatchObject(accepted(1))
-    const row = {
-      type: 'payment.created',
-      occurred_at: new Date('2026-03-01T08:00:00Z'),
-      data: { amount: 5 },
-    }
-    expect(await stored()).toEqual([
-      { event_id: 'msg_1', ...row },
-      { event_id: 'msg_3', type: 'ping', occurred_at: null, data: {} },
-      { event_id: 'own.id', ...row },
-    ])
-  })
-
-  test('of a batch without an id is stored under webhook-id and index', async () => {
-    const { send, stored } = await openSender()
-    const events = [event(), event('own'), event(), event()]
-    expect(await send({ events }, { id: 'msg' })).toMatchObject(accepted(4))
-    expect((await stored()).map(({ event_id }) => event_id)).toEqual(['msg.0', 'msg.2', 'msg.3', 'own'])
-    expect(await send({ events: [event('msg.0'), event()] }, { id: 'msg' })).toMatchObject(accepted(1, 1))
-  })
-
-  test('whose id is null is a duplicate of its generated id', async () => {
-    const { send, stored } = await openSender()
-    const id = 'x'.repeat(128)
-    const unnamed = { ...event(), id: null, occurredAt: null }
-    expect(await send({ events: [event(), unnamed] }, { id })).toMatchObject(accepted(2))
-    const ids = (await stored()).map(({ event_id }) => event_id)
-    expect(ids).toEqual([`${id}.0`, `${id}.1`])
-    expect(await send({ events: ids.map((id) => event(id)) })).toMatchObject(accepted(0, 2))
-    expect(await send(unnamed, { id })).toMatchObject(accepted(1))
-    expect(await send(event(id))).toMatchObject(accepted(0, 1))
-  })
-
-  test('is readable on another connection once it is acknowledged (ASVS 2.3.3)', async () => {
-    const { person, send } = await openSender()
-    const elsewhere = connect({ url: service.url, poolSize: 1 })
-    for (let index = 0; index < 4; index += 1) {
-      const batch = { events: [event(`${index}-a`), event(`${index}-b`)] }
-      expect((await send(index % 2 ? batch : event(`${index}`), { at: index % 2 })).status).toBe(202)
-      const found = await storedBy(person, elsewhere.db)
-      expect(found.map(({ event_id }) => event_id)).toContain(index % 2 ? `${index}-b` : `${index}`)
-    }
-    await elsewhere.close()
-  })
-
-  test('keeps unicode, escapes, nesting, and numbers in its data', async () => {
-    const { send, stored } = await openSender()
-    const data = {
-      text: 'Grüße 世界 🌍 \u202e\ufeff \\ " / \b\f\n\r\t \u0001 \u007f {}, NULL \'; drop table events; --',
-      numbers: [0, -1, 0.1, 1e-7, 5e-324, 1.5e10, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER],
-      'a.b': { '': null, ' ': [true, false, [], {}], $ref: 'x', toString: 1, hasOwnProperty: 2 },
-      deep: times(24, String).reduce<object>((inner) => ({ inner }), {}),
-    }
-    for (const [id, body] of [
-      ['plain', JSON.stringify({ type: 'a', data })],
-      ['escaped', escapeAll(JSON.stringify({ type: 'a', data }))],
-    ] as const) {
-      expect(await send(body, { id })).toMatchObject(accepted(1))
-      expect(await send(body, { id, at: 1 })).toMatchObject(accepted(0, 1))
-    }
-    expect((await stored()).map((row) => row.data)).toEqual([data, data])
-
-    function escapeAll(text: string) {
-      return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-    }
-  })
+test('an event is stored as sent, and readable once acknowledged (ASVS 2.3.3)', async () => {
+  const { person, send } = await openSender()
+  const elsewhere = connect({ url: service.url, poolSize: 1 })
+  const payment = { type: 'payment.created', occurredAt: '2026-03-01T10:00:00+02:00', data: { amount: 5 } }
+  const row = { type: 'payment.created', occurred_at: new Date('2026-03-01T08:00:00Z'), data: { amount: 5 } }
+  expect(await send(payment, { id: 'msg_1' })).toMatchObject(accepted(1))
+  expect(await storedBy(person, elsewhere.db)).toEqual([{ event_id: 'msg_1', ...row }])
+  const events = [
+    { ...payment, id: 'own.id' },
+    { type: 'ping', data: {} },
+  ]
+  expect(await send({ events }, { id: 'msg_2', at: 1 })).toMatchObject(accepted(2))
+  expect(await storedBy(person, elsewhere.db)).toEqual([
+    { event_id: 'msg_1', ...row },
+    { event_id: 'msg_2.1', type: 'ping', occurred_at: null, data: {} },
+    { event_id: 'own.id', ...row },
+  ])
+  await elsewhere.close()
 })
 
-describe('the schema of events', () => {
-  const good = { id: 'x', type: 'a.b', data: {} }
+test('an event without an ID is stored under webhook-id, and its index in a batch', async () => {
+  const { send, stored } = await openSender()
+  const id = 'x'.repeat(128)
+  const unnamed = { ...event(), id: null, occurredAt: null }
+  expect(await send({ events: [event(), event('own'), unnamed] }, { id })).toMatchObject(accepted(3))
+  const ids = (await stored()).map(({ event_id }) => event_id)
+  expect(ids).toEqual(['own', `${id}.0`, `${id}.2`])
+  expect(await send({ events: ids.map((id) => event(id)) })).toMatchObject(accepted(0, 3))
+  expect(await send({ events: [event(`${id}.0`), event()] }, { id })).toMatchObject(accepted(1, 1))
+  expect(await send(unnamed, { id })).toMatchObject(accepted(1))
+  expect(await send(event(id))).toMatchObject(accepted(0, 1))
+})
 
-  test.each<[name: string, event: object]>([
-    ['an id of one character', { ...event(), id: '.' }],
-    ['an id of 160', { ...event(), id: 'aZ0_-.'.padEnd(160, 'x') }],
-    ['null as id', { ...event(), id: null }],
-    ['null as occurredAt', { ...event(newId()), occurredAt: null }],
-    ['a type of one character', { type: 'a', data: {} }],
-    ['a type of 128', { type: `${'a_1.'.repeat(31)}abcd`, data: {} }],
-  ])('an event may have %s', async (_name, payload) => {
+test('the data of an event keeps unicode, escapes, nesting, and numbers', async () => {
+  const { send, stored } = await openSender()
+  const data = {
+    text: 'Grüße 世界 🌍 \u202e\ufeff \\ " / \b\f\n\r\t \u0001 \u007f {}, NULL \'; drop table events; --',
+    numbers: [0, -1, 0.1, 1e-7, 5e-324, 1.5e10, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER],
+    'a.b': { '': null, ' ': [true, false, [], {}], $ref: 'x', toString: 1, hasOwnProperty: 2 },
+    deep: times(24, String).reduce<object>((inner) => ({ inner }), {}),
+  }
+  const plain = JSON.stringify({ type: 'a', data })
+  const escaped = plain.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  for (const [id, body] of Object.entries({ plain, escaped })) {
+    expect(await send(body, { id })).toMatchObject(accepted(1))
+    expect(await send(body, { id, at: 1 })).toMatchObject(accepted(0, 1))
+  }
+  expect((await stored()).map((row) => row.data)).toEqual([data, data])
+})
+
+test('the ID of an event can have 160 characters, and its type 128', async () => {
+  const payload = { id: 'aZ0_-.'.padEnd(160, 'x'), type: `${'a_1.'.repeat(31)}abcd`, data: {} }
+  expect(await post(payload)).toMatchObject(accepted(1))
+  expect(await post({ events: [payload] })).toMatchObject(accepted(0, 1))
+})
+
+test.each<[name: string, bad: object]>([
+  ['an ID of 161 characters', { id: 'x'.repeat(161) }],
+  ['an ID with a line end', { id: 'a\n' }],
+  ['a type of 129 characters', { type: 'a'.repeat(129) }],
+  ['a type with an empty word', { type: 'a..b' }],
+  ['a type that ends with a dot', { type: 'a.' }],
+  ['an unknown field with data', { more: { data: {} } }],
+])('an event with %s is refused, and its batch (ASVS 2.2.1)', async (_name, bad) => {
+  expect(await refused.send({ ...event('x'), ...bad })).toMatchObject(invalid)
+  const events = [event('good'), { ...event('x'), ...bad }, event('fine')]
+  expect(await refused.send({ events })).toMatchObject(invalid)
+  expect(await refused.stored()).toEqual([])
+})
+
+test('a batch can have 500 events, but not 501', async () => {
+  const { send, stored } = await openSender()
+  const events = times(500, (index) => event(`${index}`, { index }))
+  expect(await send({ events: [...events, event()] })).toMatchObject(invalid)
+  expect(await send({ events })).toMatchObject(accepted(500))
+  expect(await send({ events }, { at: 1 })).toMatchObject(accepted(0, 500))
+  expect(await stored()).toHaveLength(500)
+})
+
+test('an event of 512 KiB is stored, whatever its text and names (ASVS 2.4.1)', async () => {
+  const filled = (text: string) => {
+    const [before, after] = ['{"type":"a","data":{"text":"', '"}}']
+    const room = 512 * 1024 - before.length - after.length
+    return `${before}${text.repeat(Math.floor(room / text.length)).padEnd(room, 'x')}${after}`
+  }
+  const many = { type: 'a', data: Object.fromEntries(times(30_000, (index) => [`k${index}`, index])) }
+  for (const payload of [filled('x'), filled('\\\\'), filled('\\"'), many])
     expect(await post(payload)).toMatchObject(accepted(1))
-    expect((await post({ events: [payload] })).status).toBe(202)
-  })
-
-  test.each<[name: string, event: unknown]>([
-    ['an empty id', { ...good, id: '' }],
-    ['an id of 161', { ...good, id: 'x'.repeat(161) }],
-    ['an id with a space', { ...good, id: 'a b' }],
-    ['an id with a line end', { ...good, id: 'a\n' }],
-    ['an id beyond ASCII', { ...good, id: 'é' }],
-    ['a number as id', { ...good, id: 1 }],
-    ['no type', { data: {} }],
-    ['an empty type', { ...good, type: '' }],
-    ['a type of 129', { ...good, type: 'a'.repeat(129) }],
-    ['a type in capitals', { ...good, type: 'A' }],
-    ['a type with an empty word', { ...good, type: 'a..b' }],
-    ['a type that begins with a dot', { ...good, type: '.a' }],
-    ['a type that ends with a dot', { ...good, type: 'a.' }],
-    ['a type with a line end', { ...good, type: 'a\n' }],
-    ['no data', { type: 'a' }],
-    ['null as data', { ...good, data: null }],
-    ['an array as data', { ...good, data: [] }],
-    ['text as data', { ...good, data: '{}' }],
-    ['a number as occurredAt', { ...good, occurredAt: 1_700_000_000 }],
-    ['an unknown field', { ...good, more: 1 }],
-    ['an unknown object called data', { ...good, more: { data: {} } }],
-  ])('a batch whose event has %s is refused whole (ASVS 2.2.1)', async (_name, bad) => {
-    expect(await refused.send({ events: [event('good'), bad, event('fine')] })).toMatchObject(invalid)
-    expect(await refused.stored()).toEqual([])
-  })
-
-  test('a single invalid event is refused and not stored (ASVS 2.2.1)', async () => {
-    for (const bad of [
-      { ...good, id: '' },
-      { ...good, occurredAt: 'now' },
-      { ...good, more: 1 },
-    ]) {
-      expect(await refused.send(bad)).toMatchObject(invalid)
-    }
-    expect(await refused.stored()).toEqual([])
-  })
-
-  test.each<[name: string, body: unknown]>([
-    ['no events', { events: [] }],
-    ['501 events', { events: times(501, (index) => event(`${index}`)) }],
-    ['events and an event', { events: [good], ...good }],
-    ['an unknown field beside events', { events: [good], more: 1 }],
-    ['an object as events', { events: { 0: good } }],
-    ['a batch in a batch', { events: [{ events: [good] }] }],
-    ['an array of events', [good]],
-    ['nothing', {}],
-  ])('a body of %s is refused and stores nothing (ASVS 2.2.1)', async (_name, body) => {
-    expect(await refused.send(body)).toMatchObject(invalid)
-    expect(await refused.stored()).toEqual([])
-  })
-
-  test('a batch may have 500 events', async () => {
-    const { send, stored } = await openSender()
-    const events = times(500, (index) => event(`${index}`, { index }))
-    expect(await send({ events })).toMatchObject(accepted(500))
-    expect(await send({ events }, { at: 1 })).toMatchObject(accepted(0, 500))
-    expect(await stored()).toHaveLength(500)
-  })
-
-  test('a body larger than 512 KiB returns 413 (ASVS 2.4.1)', async () => {
-    const { send, stored } = await openSender()
-    const limit = 512 * 1024
-    const filled = (size: number, text: string) => {
-      const [before, after] = ['{"type":"a","data":{"text":"', '"}}']
-      const room = size - before.length - after.length
-      return `${before}${text.repeat(Math.floor(room / text.length)).padEnd(room, 'x')}${after}`
-    }
-    for (const text of ['x', '\\\\', '\\"']) {
-      expect(await send(filled(limit, text))).toMatchObject(accepted(1))
-      expect(await send(filled(limit + 1, text))).toMatchObject({
-        status: 413,
-        body: { code: 'payload_too_large' },
-      })
-    }
-    const many = { type: 'a', data: Object.fromEntries(times(30_000, (index) => [`k${index}`, index])) }
-    expect(await send(many)).toMatchObject(accepted(1))
-    expect(await stored()).toHaveLength(4)
-  })
 })
 
 describe('occurredAt', () => {
   /** Each row's times are one instant. */
   test.each([
-    [
-      [
-        '2026-03-01T10:00:00Z',
-        '2026-03-01t10:00:00z',
-        '2026-03-01T12:00:00+02:00',
-        '2026-03-01T10:00:00.000Z',
-      ],
-    ],
+    [['2026-03-01T10:00:00Z', '2026-03-01t10:00:00z', '2026-03-01T12:00:00+02:00']],
     [['2026-03-01T10:00:00.5Z', '2026-03-01T10:00:00.500000Z', '2026-02-28T23:30:00.5-10:30']],
-    [['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.0000010Z', '2026-03-01T10:00:00.000001-00:00']],
+    [['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.0000010Z']],
     [['2016-12-31T23:59:60Z', '2017-01-01T00:00:00Z', '2016-12-31T15:59:60-08:00']],
-    [['2024-02-29T00:00:00+14:00', '2024-02-28T10:00:00Z', '2024-02-29T01:59:00+15:59']],
     [['0001-01-01T00:00:00+14:00', '0001-01-01T01:59:00+15:59']],
-    [['9999-12-31T23:59:59.999999-15:59']],
-    [['9999-12-31T23:59:59.9999999Z']],
-  ])('is one instant in every spelling: %j (RFC 3339)', async (spellings) => {
+  ])('occurredAt is one instant in each spelling: %j (RFC 3339)', async (spellings) => {
     const id = newId()
     const written = spellings.map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
     for (const [index, payload] of written.entries()) {
@@ -247,11 +157,10 @@ describe('occurredAt', () => {
   })
 
   test.each([
-    ['2026-03-01T10:00:00Z', '2026-03-01T10:00:01Z'],
     ['2026-03-01T10:00:00Z', '2026-03-01T10:00:00+01:00'],
     ['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.000002Z'],
     ['2026-03-01T10:00:00Z', undefined],
-  ])('of a different instant conflicts: %s and %s', async (one, other) => {
+  ])('a different occurredAt conflicts: %s and %s', async (one, other) => {
     const id = newId()
     const [first, second] = [one, other].map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
     expect(await post({ events: [first, second] })).toMatchObject(conflict)
@@ -260,86 +169,56 @@ describe('occurredAt', () => {
   })
 
   test.each([
-    '',
-    'now',
     'infinity',
-    'epoch',
     '2026-03-01',
-    '10:00:00Z',
     '2026-03-01T10:00:00',
-    '2026-03-01T10:00Z',
-    '2026-03-01 10:00:00Z',
-    '2026-03-01\n10:00:00Z',
     '2026-03-01\u00a010:00:00Z',
-    '2026-03-01\u202810:00:00Z',
-    '2026-03-01T10:00:00Z\n',
-    '2026-03-01T10:00:00+02',
     '2026-03-01T10:00:00+0200',
     '2026-03-01T10:00:00+16:00',
-    '2026-03-01T10:00:00-23:59',
     '2026-03-01T10:00:00+02:60',
-    '2026-03-01T10:00:00,5Z',
     '2026-03-01T10:00:00.Z',
-    '2026-03-01T10:00:00 UTC',
     '2026-03-01T10:00:60Z',
     '2026-03-01T23:59:60.5Z',
-    '2026-03-01T23:59:61Z',
     '2026-03-01T24:00:00Z',
     '2026-02-29T10:00:00Z',
-    '2026-13-01T10:00:00Z',
-    '2026-00-01T10:00:00Z',
-    '2026-01-00T10:00:00Z',
     '0000-01-01T00:00:00Z',
-    '-0001-01-01T00:00:00Z',
     '10000-01-01T00:00:00Z',
-    '+002026-03-01T10:00:00Z',
-    '２０２６-03-01T10:00:00Z',
     `2026-03-01T10:00:00.${'0'.repeat(60)}Z`,
-  ])('%j is refused and stores nothing (RFC 3339, ASVS 2.2.1)', async (occurredAt) => {
+  ])('occurredAt is refused as %j (RFC 3339, ASVS 2.2.1)', async (occurredAt) => {
     expect(await refused.send({ events: [event(), { ...event(), occurredAt }] })).toMatchObject(invalid)
     expect(await refused.stored()).toEqual([])
   })
 
-  test('at the limits of the calendar is stored or refused (ASVS 16.5.3)', async () => {
-    const dates = ['0001-01-01', '1582-10-10', '1883-11-18', '1900-02-28', '2400-02-29', '9999-12-31']
+  test('occurredAt at the limits of the calendar is stored or refused (ASVS 16.5.3)', async () => {
     const clocks = ['00:00:00', '23:59:59.9999999999', '23:59:60', '23:59:60.999999']
     const zones = ['Z', '-00:00', '+15:59', '-15:59', '+16:00']
-    const all = dates.flatMap((date) =>
+    const all = ['0001-01-01', '1900-02-28', '9999-12-31'].flatMap((date) =>
       clocks.flatMap((clock) => zones.map((zone) => `${date}T${clock}${zone}`)),
     )
     const answers = await Promise.all(all.map((occurredAt) => post({ ...event(newId()), occurredAt })))
-    const strange = all.filter((_, index) => ![202, 400].includes(answers[index]?.status ?? 0))
-    expect(strange).toEqual([])
-    expect(new Set(answers.map(({ status }) => status)).size).toBe(2)
+    expect([...new Set(answers.map(({ status }) => status))].toSorted()).toEqual([202, 400])
   })
 })
 
-describe('an event whose id is already stored', () => {
-  test('with the same content is a duplicate and changes nothing', async () => {
+describe('an event whose ID is already stored', () => {
+  test('an equal event is counted as a duplicate, and changes nothing', async () => {
     const { send, stored } = await openSender()
     const payload = { ...event('once', { b: 1, a: [1, 2] }), occurredAt: '2026-01-01T00:00:00Z' }
     expect(await send(payload, { id: 'first' })).toMatchObject(accepted(1))
     const before = await stored()
     expect(await send(payload, { id: 'second', at: 1 })).toMatchObject(accepted(0, 1))
-    expect(await send({ events: [payload, event('new')] }, { id: 'third' })).toMatchObject(accepted(1, 1))
-    expect((await stored()).filter(({ event_id }) => event_id === 'once')).toEqual(before)
+    const events = [payload, event('new'), event('new'), payload, event('new')]
+    expect(await send({ events })).toMatchObject(accepted(1, 4))
+    expect(await send({ events })).toMatchObject(accepted(0, 5))
+    const [added, ...others] = await stored()
+    expect([added?.event_id, others]).toEqual(['new', before])
   })
 
   test.each([
     [
-      'white space',
-      '{"id":"ID","type":"a","data":{"a":1,"b":[1,2]}}',
-      '{ "id":"ID",\n"type":"a", "data":{ "a" : 1 ,"b":[ 1,2 ]}}',
-    ],
-    [
-      'the order of members',
-      '{"id":"ID","type":"a","data":{"a":1,"b":{"c":2,"d":3}}}',
-      '{"data":{"b":{"d":3,"c":2},"a":1},"type":"a","id":"ID"}',
-    ],
-    [
-      'escapes',
-      '{"id":"ID","type":"a","data":{"a":"é/"}}',
-      '{"id":"ID","type":"\\u0061","data":{"a":"\\u00e9\\/"}}',
+      'white space, order, and escapes',
+      '{"id":"ID","type":"a","data":{"a":["é/"],"b":{"c":2,"d":3},"2":{}}}',
+      '{ "data":{"2":{}, "b":{"d":3,"c":2},"a":[ "\\u00e9\\/" ]},\n"type":"\\u0061","id":"ID"}',
     ],
     [
       'how a number is written',
@@ -351,7 +230,7 @@ describe('an event whose id is already stored', () => {
       '{"id":"ID","type":"a","data":{"a":[1.0,"é"],"b":0e-20000,"2":{}}}',
       '{"id":"ID","type":"a","data":{"2":{},"b":-0.0, "a":[1,"\\u00e9"]}}',
     ],
-  ])('is a duplicate when only %s differs', async (_name, one, other) => {
+  ])('an event is a duplicate when it differs only in %s', async (_name, one, other) => {
     const id = newId()
     const [first, second] = [one.replace('ID', id), other.replace('ID', id)]
     expect(await post(first)).toMatchObject(accepted(1))
@@ -360,46 +239,41 @@ describe('an event whose id is already stored', () => {
     expect(await post(`{"events":[${third},${fourth}]}`)).toMatchObject(accepted(1, 1))
   })
 
-  test.each<[name: string, one: object, other: object]>([
-    ['type', { type: 'a', data: {} }, { type: 'b', data: {} }],
-    ['a value', event('', { a: 1 }), event('', { a: 2 })],
-    ['the type of a value', event('', { a: 1 }), event('', { a: '1' })],
-    ['null for nothing', event('', { a: null }), event('', {})],
-    ['the order of a list', event('', { a: [1, 2] }), event('', { a: [2, 1] })],
-    ['the form of a letter', event('', { a: 'é' }), event('', { a: 'e\u0301' })],
-  ])('with different content (%s) conflicts and stores nothing', async (_name, one, other) => {
+  test.each([
+    ['its type', '"type":"a","data":{}', '"type":"b","data":{}'],
+    ['a value', '"type":"a","data":{"a":1}', '"type":"a","data":{"a":2}'],
+    ['the order of a list', '"type":"a","data":{"a":[1,2]}', '"type":"a","data":{"a":[2,1]}'],
+    ['types of values', '"type":"a","data":{"a":1,"b":"1"}', '"type":"a","data":{"b":1,"a":"1"}'],
+    ['a name with null', '"type":"a","data":{"a":null}', '"type":"a","data":{}'],
+    [
+      'a large number',
+      '"type":"a","data":{"a":9007199254740993}',
+      '"type":"a","data":{"a":9007199254740992}',
+    ],
+    [
+      'a number with many digits',
+      '"type":"a","data":{"a":1,"b":99.989999999999995}',
+      '"type":"a","data":{"b":99.989999999999994,"a":1}',
+    ],
+  ])('an event that differs in %s conflicts, and nothing is stored', async (_name, one, other) => {
     const { send, stored } = await openSender()
-    expect(await send({ ...one, id: 'taken' })).toMatchObject(accepted(1))
+    const of = (id: string, content: string) => `{"id":"${id}",${content}}`
+    const batch = (...events: string[]) => send(`{"events":[${events.join()}]}`)
+    expect(await send(of('taken', one))).toMatchObject(accepted(1))
     const before = await stored()
-    const alone = await send({ ...other, id: 'taken' })
-    const among = await send({ events: [event('new-1'), { ...other, id: 'taken' }, event('new-2')] })
-    for (const answer of [alone, among]) {
+    for (const [id, answer] of [
+      ['taken', await send(of('taken', other))],
+      ['taken', await batch(of('new-1', one), of('taken', other), of('new-2', one))],
+      ['twice', await batch(of('twice', one), of('new-3', one), of('twice', other))],
+    ] as const) {
       expect(answer).toMatchObject(conflict)
-      expect(answer.body.detail).toMatch(/\btaken\b/)
+      expect(answer.body.detail).toMatch(new RegExp(`\\b${id}\\b`))
       expect(answer.body.detail).not.toContain('new-')
     }
-    const twice = [{ ...one, id: 'twice' }, event('new-3'), { ...other, id: 'twice' }]
-    const within = await send({ events: twice })
-    expect(within).toMatchObject(conflict)
-    expect(within.body.detail).toMatch(/\btwice\b/)
     expect(await stored()).toEqual(before)
   })
 
-  test.each([
-    ['{"a":9007199254740993}', '{"a":9007199254740992}'],
-    ['{"a":99.989999999999995}', '{"a":99.989999999999994}'],
-    ['{"a":1,"b":99.989999999999995}', '{"b":99.989999999999994,"a":1}'],
-    ['{"a":1,"b":"1"}', '{"b":1,"a":"1"}'],
-  ])('with different numbers conflicts: %s and %s', async (one, other) => {
-    const { send } = await openSender()
-    const of = (id: string, data: string) => `{"id":"${id}","type":"a","data":${data}}`
-    expect(await send(of('taken', one))).toMatchObject(accepted(1))
-    expect(await send(of('taken', other))).toMatchObject(conflict)
-    expect(await send(`{"events":[${of('twice', one)},${of('twice', other)}]}`)).toMatchObject(conflict)
-    expect(await send(`{"events":[${of('twice', one)},${of('twice', one)}]}`)).toMatchObject(accepted(1, 1))
-  })
-
-  test('is a duplicate across releases when its values are the same', async () => {
+  test('an event that a previous release stored is a duplicate of equal values', async () => {
     const { person, send, stored } = await openSender()
     await sql`insert into events (company_id, event_id, type, received_at, data)
       values (${person.companyId}, 'former', 'a.b', now(), '{"a":1,"b":[0,100,"é"]}')`.execute(service.db)
@@ -414,7 +288,7 @@ describe('an event whose id is already stored', () => {
     })
   })
 
-  test('with data of a different length conflicts before Postgres parses it', async () => {
+  test('data of a different length conflicts before Postgres parses it', async () => {
     const { person, send } = await openSender()
     // Postgres takes such a text as json, and fails to parse it.
     for (const [id, stored] of Object.entries({
@@ -429,28 +303,12 @@ describe('an event whose id is already stored', () => {
       expect(await send({ events: [sent, event('new')] })).toMatchObject(conflict)
     }
   })
-
-  test('twice in one request is stored once and counted as a duplicate', async () => {
-    const { send, stored } = await openSender()
-    const events = [event('x'), event('y'), event('x'), event('x')]
-    expect(await send({ events })).toMatchObject(accepted(2, 2))
-    expect(await send({ events })).toMatchObject(accepted(0, 4))
-    expect(await stored()).toHaveLength(2)
-  })
-
-  test('belongs to one company, so two companies can use it (ASVS 8.4.1)', async () => {
-    const [one, other] = [await openSender(), await openSender()]
-    expect(await one.send(event('shared', { of: 'one' }))).toMatchObject(accepted(1))
-    expect(await other.send(event('shared', { of: 'other' }))).toMatchObject(accepted(1))
-    expect((await one.stored()).map(({ data }) => data)).toEqual([{ of: 'one' }])
-    expect((await other.stored()).map(({ data }) => data)).toEqual([{ of: 'other' }])
-  })
 })
 
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
 
-describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
-  test('one event sent 50 times is stored once', async () => {
+describe('concurrent requests on two instances (ASVS 2.3.4, 15.4.2)', () => {
+  test('an event sent 50 times concurrently is stored once', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { send, stored } = await openSender()
       const answers = await Promise.all(times(50, (index) => send(event('same'), { at: index % 2 })))
@@ -461,7 +319,7 @@ describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
     }
   })
 
-  test('one of 50 different contents for one id is stored', async () => {
+  test('one of 50 concurrent contents for one event ID is stored', async () => {
     const { send, stored } = await openSender()
     const answers = await Promise.all(
       times(50, (index) => {
@@ -477,7 +335,7 @@ describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
     expect(rows).toHaveLength(winners.some((index) => index % 3 === 0) ? 2 : 1)
   })
 
-  test('batches of the same events in opposite orders never deadlock (ASVS 15.4.3)', async () => {
+  test('batches of equal events in opposite orders never deadlock (ASVS 15.4.3)', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { send, stored } = await openSender()
       const events = times(60, (index) => event(`${index}`))
@@ -513,7 +371,7 @@ describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
     }
   })
 
-  test('overlapping batches store each id once', async () => {
+  test('overlapping batches store each event ID once', async () => {
     const { send, stored } = await openSender()
     const requests = times(40, (index) => times(10, (offset) => event(`${(index * 3 + offset) % 60}`)))
     const answers = await Promise.all(requests.map((events, index) => send({ events }, { at: index % 2 })))
@@ -526,32 +384,24 @@ describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
   })
 })
 
-describe('the subscription', () => {
-  test('every change of status and plan takes effect on the next request (ASVS 8.3.2)', async () => {
+test.each([
+  ['past_due', 'enterprise', 202],
+  ['suspended', 'enterprise', 'subscription_inactive'],
+  ['canceled', 'starter', 'subscription_inactive'],
+  ['active', 'starter', 'feature_not_in_plan'],
+] as const)(
+  'on the next request, a subscription (%s, %s) returns %s (ASVS 8.3.2)',
+  async (status, plan, expected) => {
     const { person, send, stored } = await openSender()
-    const cases = [
-      ['trialing', 'growth', 202],
-      ['canceled', 'growth', 'subscription_inactive'],
-      ['active', 'growth', 202],
-      ['suspended', 'enterprise', 'subscription_inactive'],
-      ['past_due', 'enterprise', 202],
-      ['active', 'starter', 'feature_not_in_plan'],
-      ['canceled', 'starter', 'subscription_inactive'],
-      ['active', 'enterprise', 202],
-    ] as const
-    let rows = 0
-    for (const [status, plan, expected] of cases) {
-      await changeSubscription(service.context, person.companyId, { status, plan })
-      for (const payload of [event(), { events: [event(), event()] }]) {
-        const answer = await send(payload, { at: 'events' in payload ? 1 : 0 })
-        const outcome = answer.status === 402 ? answer.body.code : answer.status
-        expect([status, plan, outcome]).toEqual([status, plan, expected])
-        if (expected === 202) rows += 'events' in payload ? 2 : 1
-      }
+    expect((await send(event())).status).toBe(202)
+    await changeSubscription(service.context, person.companyId, { status, plan })
+    for (const [at, payload] of [event(), { events: [event(), event()] }].entries()) {
+      const answer = await send(payload, { at })
+      expect(answer.status === 402 ? answer.body.code : answer.status).toBe(expected)
     }
-    expect(await stored()).toHaveLength(rows)
-  })
-})
+    expect(await stored()).toHaveLength(expected === 202 ? 4 : 1)
+  },
+)
 
 test('an event that a concurrent transaction stores is a duplicate (ASVS 2.3.4)', async () => {
   const { person, send, stored } = await openSender()
@@ -578,7 +428,7 @@ test('an event that a concurrent transaction stores is a duplicate (ASVS 2.3.4)'
   expect(await stored()).toHaveLength(1)
 })
 
-test('an event id held by a transaction does not block other companies', async () => {
+test('an event ID held by a transaction does not block other companies', async () => {
   const service = await openTestService({ timeoutScale: 1 })
   const [slow, busy] = [await service.addCompany(), await service.addCompany()]
   const [slowSecret, busySecret] = [await service.newSecret(slow), await service.newSecret(busy)]
