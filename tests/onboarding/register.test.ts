@@ -39,15 +39,10 @@ async function auditOf(companyId: string) {
 }
 
 test.for<[string, object, string]>([
-  ['no company name', { companyName: undefined }, '/companyName'],
   ['a line break in the company name', { companyName: 'Acme\r\nBcc: eve@evil.example' }, '/companyName'],
   ['an invisible character in the name', { name: 'Ada\u200bLovelace' }, '/name'],
-  ['a name that is a number', { name: 7 }, '/name'],
   ['an invalid email', { email: 'ada' }, '/email'],
   ['an email of 255 characters', { email: `${'x'.repeat(245)}@x.example` }, '/email'],
-  ['a short password', { password: 'short' }, '/password'],
-  ['a password of 129 characters', { password: 'x'.repeat(129) }, '/password'],
-  ['a common password', { password: 'password123' }, '/password'],
   [
     'the company name as password',
     { companyName: 'Acme Corporation', password: 'acme corporation' },
@@ -55,7 +50,6 @@ test.for<[string, object, string]>([
   ],
   ['the email as password', { email: 'Ada@long.example', password: 'ADA@long.example' }, '/password'],
   ['a role', { role: 'admin' }, '/role'],
-  ['a plan', { plan: 'enterprise' }, '/plan'],
 ])('a registration with %s is refused and writes nothing (ASVS 2.2.1)', async ([, change, path]) => {
   const before = await counts()
   hasher.hashed = 0
@@ -75,69 +69,46 @@ test('a registration that fails in its last step writes nothing (ASVS 2.3.3)', a
   expect(await counts()).toEqual(before)
 })
 
-describe('names (ASVS 2.2.1)', () => {
-  test.for([
-    ['nothing', ''],
-    ['only spaces', ' \u3000 '],
-    ['101 characters', 'x'.repeat(101)],
-    ['a tab', 'Ada\tLovelace'],
-    ['a line separator', 'Ada\u2028Lovelace'],
-    ['a URL', 'Win at https://evil.example'],
-    ['a URL with joiners', 'Win at ht\u200dtps:\u200d//evil.example'],
-    ['a change of direction', 'Ada\u202egpj.exe'],
-    ['a byte order mark', 'Ada\ufeffLovelace'],
-    ['a soft hyphen', 'Ac\u00adme'],
-    ['tag characters', '\u{1f3f4}\u{e0067}\u{e0062}\u{e007f}'],
-    ['only a joiner', '\u200d'],
-    ['a joiner at the start', '\u200dAda'],
-    ['a joiner at the end', '👩\u200d '],
-    ['a joiner between spaces', 'Ada \u200d Lovelace'],
-    ['a non-joiner at the start of a word', 'Ada \u200cLovelace'],
-    ['two joiners in a row', 'Ac\u200c\u200dme'],
-  ] as const)('a name of %s is refused', ([, name]) => {
-    expect(() => checkName('name', name)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
-  })
-
-  test.for([
-    `O'Brien & Söhne <AG>`,
-    'Ελένη',
-    '株式会社例',
-    '👩',
-    'Booking.com',
-    'ASP.NET/Core',
-    'www.acme.example/shop',
-    // Persian, Bengali, Sinhala, Malayalam and emoji need zero-width joiners or non-joiners.
-    'علی\u200cرضا می\u200cخواهد',
-    'র\u200d্যাব',
-    'ශ්\u200dරී',
-    'അവന്\u200d കുമാര',
-    '👨\u200d👩\u200d👧 & ❤\ufe0f\u200d🔥',
-  ])('a name can be %s', (name) => {
-    expect(checkName('name', name)).toBe(name.normalize('NFC'))
-  })
-
-  test('a name is stored composed and without outer spaces', async () => {
-    const json = { ...valid(), name: '  Ada\u0301 ', companyName: ' Acme\u0301 ' }
-    const { body } = await service.call('/auth/register', { json })
-    const account = service.db.selectFrom('accounts').select(['name', 'company_name'])
-    const stored = await account.where('user_id', '=', body.userId).executeTakeFirst()
-    expect(stored).toEqual({ name: 'Adá', company_name: 'Acmé' })
-  })
+test.for([
+  ['only spaces', ' \u3000 '],
+  ['101 characters', 'x'.repeat(101)],
+  ['a tab', 'Ada\tLovelace'],
+  ['a line separator', 'Ada\u2028Lovelace'],
+  ['a URL with joiners', 'Win at ht\u200dtps:\u200d//evil.example'],
+  ['a soft hyphen', 'Ac\u00adme'],
+  ['a joiner at the start', '\u200dAda'],
+  ['a joiner at the end', '👩\u200d '],
+  ['a non-joiner at the start of a word', 'Ada \u200cLovelace'],
+  ['two joiners in a row', 'Ac\u200c\u200dme'],
+] as const)('a name with %s is refused (ASVS 2.2.1)', ([, name]) => {
+  expect(() => checkName('name', name)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
 })
 
-test('each registration opens a company on a trial, and emails its admin', async () => {
+test.for([
+  `O'Brien & Söhne <AG>`,
+  'www.acme.example/shop',
+  // Persian, Malayalam and emoji need zero-width joiners or non-joiners.
+  'علی\u200cرضا می\u200cخواهد',
+  'അവന്\u200d കുമാര',
+  '👨\u200d👩\u200d👧 & ❤\ufe0f\u200d🔥',
+])('a name can be %s', (name) => {
+  expect(checkName('name', name)).toBe(name.normalize('NFC'))
+})
+
+test('each registration opens a company, and emails its admin', async () => {
   const email = newEmail()
-  const json = { ...valid(), email }
+  const json = { ...valid(), email, name: '  Ada\u0301 ', companyName: ' Acme\u0301 ' }
   const all = await Promise.all(times(3, () => service.call('/auth/register', { json })))
-  expect(all.map(({ status }) => status)).toEqual([201, 201, 201])
-  const companies = all.map(({ body }) => body.companyId)
-  expect(new Set(companies).size).toBe(3)
-  for (const companyId of companies) {
-    const members = service.db.selectFrom('users').selectAll().where('company_id', '=', companyId)
-    const users = await members.execute()
-    expect(users).toMatchObject([{ email, role: 'admin', email_verified_at: null, locked_out_at: null }])
-    expect(await auditOf(companyId)).toEqual([
-      { action: 'register', outcome: 'done', actor: users[0]?.user_id, ip_address: '127.0.0.1' },
+  expect(new Set(all.map(({ body }) => body.companyId)).size).toBe(3)
+  for (const { status, body } of all) {
+    const { companyId, userId } = body
+    expect(status).toBe(201)
+    const accounts = service.db.selectFrom('accounts').where('company_id', '=', companyId)
+    const names = await accounts.select(['user_id', 'name', 'company_name']).execute()
+    expect(names).toEqual([{ user_id: userId, name: 'Adá', company_name: 'Acmé' }])
+    const users = service.db.selectFrom('users').selectAll().where('company_id', '=', companyId)
+    expect(await users.execute()).toMatchObject([
+      { email, role: 'admin', email_verified_at: null, locked_out_at: null },
     ])
     expect((await mailbox.mailTo(email)).token).toMatch(/^verify_/)
   }

@@ -14,7 +14,7 @@ const service = await openTestService({
   instances: 2,
   env: { SMTP_URL: mailbox.url, PUBLIC_URL: 'https://auth.example.com' },
 })
-const { register, join, use, allSent } = useService(service, mailbox)
+const { register, use, allSent } = useService(service, mailbox)
 
 const FORGOT = '/auth/password/forgot'
 const RESEND = '/auth/verify-email/resend'
@@ -28,62 +28,59 @@ function seen({ status, headers, body }: Answer) {
   return { status, headers: others, body }
 }
 
-describe.for([
+test.for([
   [FORGOT, ['verified', 'unverified']],
   [RESEND, ['unverified']],
-] as const)('%s', async ([path, entitled]) => {
-  const verified = await join()
-  const unverified = await register()
-  const disabled = await service.addUser(verified)
-  await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
-  const suspended = await join()
-  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
-  const people: [string, { companyId: string; email: string }][] = [
-    ['verified', verified],
-    ['unverified', unverified],
-    ['disabled', disabled],
-    ['in a suspended company', suspended],
-    ['unknown', { ...verified, email: newEmail() }],
-    ['in an unknown company', { ...verified, companyId: randomUUID() }],
-    ['of another company', { ...verified, companyId: unverified.companyId }],
-  ]
+] as const)(
+  '%s has one response for everyone, and looks up no account (ASVS 6.3.8)',
+  async ([path, entitled]) => {
+    const verified = await service.addCompany()
+    const unverified = await register()
+    const disabled = await service.addUser(verified)
+    await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
+    const suspended = await service.addCompany()
+    await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
+    const people: Record<string, { companyId: string; email: string }> = {
+      verified,
+      unverified,
+      disabled,
+      'in a suspended company': suspended,
+      unknown: { ...verified, email: newEmail() },
+      'in an unknown company': { ...verified, companyId: randomUUID() },
+      'of a different company': { ...verified, companyId: unverified.companyId },
+    }
 
-  test('has one response for everyone, and emails only users who need it (ASVS 6.3.8)', async () => {
-    const before = mailbox.mails.length
-    const answers = []
-    for (const [, person] of people) answers.push(seen(await ask(path, person)))
-    expect(answers[0]).toMatchObject({ status: 202, body: {} })
-    for (const answer of answers) expect(answer).toEqual(answers[0])
-    await allSent()
-    const recipients = mailbox.mails.slice(before).flatMap((mail) => mail.recipients)
-    const expected = people.filter(([who]) => entitled.some((one) => one === who))
-    expect(recipients.sort()).toEqual(expected.map(([, { email }]) => email).sort())
-  })
-
-  test('looks up no account before it responds: each request writes the same row', async () => {
+    // Each request writes an equal row, from which the sender finds the account later.
     await sql`create table asked (like mail_outbox)`.execute(service.db)
     await sql`create function note_asked() returns trigger language plpgsql as
       $$ begin insert into asked select new.*; return new; end $$`.execute(service.db)
     await sql`create trigger note_asked after insert on mail_outbox for each row execute function note_asked()`.execute(
       service.db,
     )
-    for (const [, person] of people) await ask(path, person)
+    const before = mailbox.mails.length
+    const answers = []
+    for (const person of Object.values(people)) answers.push(seen(await ask(path, person)))
     const { rows } = await sql<Record<string, unknown>>`select * from asked order by mail_id`.execute(
       service.db,
     )
     await sql`drop trigger note_asked on mail_outbox`.execute(service.db)
     await sql`drop function note_asked`.execute(service.db)
     await sql`drop table asked`.execute(service.db)
+    expect(answers[0]).toMatchObject({ status: 202, body: {} })
+    for (const answer of answers) expect(answer).toEqual(answers[0])
     expect(new Set(rows.map(({ recipient, company_id: id }) => `${id} ${recipient}`))).toEqual(
-      new Set(people.map(([, { email, companyId }]) => `${companyId} ${email}`)),
+      new Set(Object.values(people).map(({ email, companyId }) => `${companyId} ${email}`)),
     )
     const alike = rows.map(
       ({ mail_id: _, recipient: __, company_id: ___, request_number: ____, ...others }) => others,
     )
     for (const row of alike) expect(row).toEqual(alike[0])
+    // Only users who need the email get it.
     await allSent()
-  })
-})
+    const recipients = mailbox.mails.slice(before).flatMap((mail) => mail.recipients)
+    expect(recipients.sort()).toEqual(entitled.map((who) => people[who]?.email).sort())
+  },
+)
 
 describe('requests above the limit (ASVS 2.4.1)', async () => {
   const strict = await openTestService({ instances: 2, env: { RATE_LIMIT_SCALE: '1' } })
@@ -164,7 +161,7 @@ test.for([
   // A look-alike in Cyrillic is a different address.
   ['ada@\u0445.example', 'ada@\u0445.example', 'ada@xn--u1a.example'],
 ] as const)('a reset for %s is emailed when requested for %s', async ([registered, asked, stored]) => {
-  const person = await join(registered)
+  const person = await service.addUser(await service.addCompany(), 'viewer', { email: registered })
   await ask(FORGOT, { ...person, email: asked })
   const { token, recipients } = await mailbox.mailTo(stored)
   expect(recipients).toEqual([stored])
@@ -172,7 +169,7 @@ test.for([
 })
 
 test('the link of an email leads to PUBLIC_URL, whatever Host was requested (ASVS 4.1.3)', async () => {
-  const person = await join()
+  const person = await service.addCompany()
   await ask(FORGOT, person, {
     host: 'evil.example',
     'x-forwarded-host': 'evil.example',
@@ -187,44 +184,35 @@ test('the link of an email leads to PUBLIC_URL, whatever Host was requested (ASV
   expect(email.html).toMatch(/href="https:\/\/auth\.example\.com\/reset-password#token=reset_/)
 })
 
-describe('a reminder of companies', () => {
+test('a reminder lists only the companies in which the email can sign in (ASVS 6.3.8)', async () => {
   const remind = (email: string) => service.call('/auth/companies/remind', { json: { email } })
-
-  test('a reminder lists only the companies in which the email can sign in (ASVS 6.3.8)', async () => {
-    const email = newEmail()
-    const [acme, other, suspended, disabled] = [
-      await service.addCompany({ name: 'Acme' }),
-      await service.addCompany({ name: 'Booking.com' }),
-      await service.addCompany({ name: 'Suspended' }),
-      await service.addCompany({ name: 'Disabled' }),
-    ]
-    for (const company of [acme, other, suspended]) await service.addUser(company, 'viewer', { email })
-    await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
-    const member = await service.addUser(disabled, 'viewer', { email })
-    await changeUserStatus(service.context, disabled.companyId, member, 'disabled')
-    await register(email)
-    const { status, body } = await remind(email.toUpperCase())
-    expect([status, body]).toEqual([202, {}])
-    const mail = await mailbox.mailTo(email)
-    const text = mail.email.text ?? ''
-    const handle = await service.handleOf(acme)
-    const address = `https://auth.example.com/sign-in#company=${handle}`
-    expect(text).toContain(`Acme (${handle}):\n${address}`)
-    expect(mail.email.html).toContain(`<a href="${address}"`)
-    expect(text).toContain(`https://auth.example.com/sign-in#company=${await service.handleOf(other)}`)
-    // A name never becomes a link.
-    expect(text).not.toContain('Booking.com')
-    for (const company of [suspended, disabled]) expect(text).not.toContain(await service.handleOf(company))
-    expect(text.match(/#company=/g)).toHaveLength(2)
-  })
-
-  test('a reminder for an email without a company has the same response', async () => {
-    const [known, unknown] = [newEmail(), newEmail()]
-    await service.addUser(await service.addCompany(), 'viewer', { email: known })
-    const answers = [await remind(known), await remind(unknown)]
-    for (const answer of answers) expect(answer).toMatchObject({ status: 202, body: {} })
-    await mailbox.mailTo(known)
-    await allSent()
-    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(unknown))).toEqual([])
-  })
+  const [email, unknown] = [newEmail(), newEmail()]
+  const add = async (name: string) => {
+    const company = await service.addCompany({ name })
+    const member = await service.addUser(company, 'viewer', { email })
+    return { ...member, handle: await service.handleOf(company) }
+  }
+  const [acme, other, suspended, disabled] = [
+    await add('Acme'),
+    await add('Booking.com'),
+    await add('Suspended'),
+    await add('Disabled'),
+  ]
+  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
+  await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
+  await register(email)
+  for (const address of [unknown, email.toUpperCase()])
+    expect(await remind(address)).toMatchObject({ status: 202, body: {} })
+  const { email: letter } = await mailbox.mailTo(email)
+  const text = letter.text ?? ''
+  const url = `https://auth.example.com/sign-in#company=${acme.handle}`
+  expect(text).toContain(`Acme (${acme.handle}):\n${url}`)
+  expect(letter.html).toContain(`<a href="${url}"`)
+  expect(text).toContain(`https://auth.example.com/sign-in#company=${other.handle}`)
+  // A name never becomes a link.
+  expect(text).not.toContain('Booking.com')
+  for (const { handle } of [suspended, disabled]) expect(text).not.toContain(handle)
+  expect(text.match(/#company=/g)).toHaveLength(2)
+  await allSent()
+  expect(mailbox.mails.filter(({ recipients }) => recipients.includes(unknown))).toEqual([])
 })
