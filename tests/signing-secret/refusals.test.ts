@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
@@ -24,7 +24,7 @@ async function listFor(admin: Person): Promise<Row[]> {
 }
 
 /** Waits until so many requests are told. */
-async function told(admin: Person, count: number): Promise<Row[]> {
+async function toldTo(admin: Person, count: number): Promise<Row[]> {
   let rows: Row[] = []
   await expect
     .poll(async () => {
@@ -35,87 +35,58 @@ async function told(admin: Person, count: number): Promise<Row[]> {
   return rows
 }
 
-describe('a company is told why its events were refused:', () => {
-  type Refuse = (admin: Person, secret: string) => Promise<{ status: number }>
-  const sendWith =
-    (headers: Record<string, string>): Refuse =>
-    ({ companyId }, secret) =>
-      service.send(companyId, secret, EVENT, { headers })
-  const sendOn =
-    (subscription: { status: 'active' | 'canceled'; plan?: string }): Refuse =>
-    async ({ companyId }, secret) => {
-      await changeSubscription(service.context, companyId, subscription)
-      return await service.send(companyId, secret, EVENT)
-    }
-  const sendBody =
-    (body: unknown): Refuse =>
-    ({ companyId }, secret) =>
-      service.send(companyId, secret, body)
-  const sendPreviousSecret: Refuse = async (admin, secret) => {
-    await service.newSecret(admin)
-    return await service.send(admin.companyId, secret, EVENT, { at: 1 })
+test('the list of refusals has the reason of each refused event', async () => {
+  const admin = await service.addCompany()
+  const { companyId } = admin
+  const secret = await service.newSecret(admin)
+  const send = (body: unknown) => service.send(companyId, secret, body)
+  const sendWith = (headers: Record<string, string>) => service.send(companyId, secret, EVENT, { headers })
+  const sendOn = async (subscription: { status: 'active' | 'canceled'; plan?: string }) => {
+    await changeSubscription(service.context, companyId, subscription)
+    return await send(EVENT)
   }
-  const sendUnsigned: Refuse = ({ companyId }) => ingest(companyId, { 'webhook-id': 'msg_1' })
-  const sendTwoOfOneId: Refuse = async ({ companyId }, secret) => {
-    await service.send(companyId, secret, { ...EVENT, id: 'one' })
-    return await service.send(companyId, secret, { ...EVENT, id: 'one', data: {} })
-  }
-  const rows: [reason: string, status: number, refuse: Refuse, more?: object][] = [
-    ['header_missing', 401, sendUnsigned, { webhookId: 'msg_1' }],
-    ['timestamp_malformed', 401, sendWith({ 'webhook-timestamp': 'now' })],
-    [
-      'timestamp_stale',
-      401,
-      sendWith({ 'webhook-timestamp': String(seconds() - 720) }),
-      { clockSkewSeconds: -720 },
-    ],
-    ['signature_malformed', 401, sendWith({ 'webhook-signature': 'v1=abc' })],
-    ['signature_mismatch', 401, sendWith({ 'webhook-signature': NO_SIGNATURE })],
-    ['previous_secret', 401, sendPreviousSecret],
-    ['subscription_inactive', 402, sendOn({ status: 'canceled' })],
-    ['feature_not_in_plan', 402, sendOn({ status: 'active', plan: 'starter' })],
-    ['malformed_body', 400, sendBody('{')],
-    ['invalid_request', 400, sendBody({ type: 'X' })],
-    ['event_id_conflict', 409, sendTwoOfOneId],
+  expect((await send({ ...EVENT, id: 'one' })).status).toBe(202)
+  const stale = String(seconds() - 720)
+  const rows: [reason: string, status: number, refuse: () => Promise<{ status: number }>, more?: object][] = [
+    ['header_missing', 401, () => ingest(companyId, { 'webhook-id': 'msg_1' }), { webhookId: 'msg_1' }],
+    ['timestamp_malformed', 401, () => sendWith({ 'webhook-timestamp': 'now' })],
+    ['timestamp_stale', 401, () => sendWith({ 'webhook-timestamp': stale }), { clockSkewSeconds: -720 }],
+    ['signature_malformed', 401, () => sendWith({ 'webhook-signature': 'v1=abc' })],
+    ['signature_mismatch', 401, () => sendWith({ 'webhook-signature': NO_SIGNATURE })],
+    ['malformed_body', 400, () => send('{')],
+    ['invalid_request', 400, () => send({ type: 'X' })],
+    ['event_id_conflict', 409, () => send({ ...EVENT, id: 'one', data: {} })],
+    ['subscription_inactive', 402, () => sendOn({ status: 'canceled' })],
+    ['feature_not_in_plan', 402, () => sendOn({ status: 'active', plan: 'starter' })],
   ]
-
-  test.for(rows)('the list has a refused event: %s', async ([reason, status, refuse, more = {}]) => {
-    const admin = await service.addCompany()
-    const secret = await service.newSecret(admin)
-    expect((await refuse(admin, secret)).status).toBe(status)
-    const at = new Date(service.clock.now()).toISOString()
-    expect(await told(admin, 1)).toEqual([
-      {
-        reason,
-        count: 1,
-        firstAt: at,
-        lastAt: at,
-        ipAddress: '127.0.0.1',
-        webhookId: expect.anything(),
-        ...more,
-      },
-    ])
-  })
-
-  test('the list has a refused event: rate_limited', async () => {
-    const strict = await openTestService({ env: { LIMIT_BAD_SIGNATURES: '1/60', RATE_LIMIT_SCALE: '1' } })
-    const admin = await strict.addCompany()
-    const { accessToken: token } = await strict.loginAs(admin)
-    const send = () => strict.call('/events/ingest', { headers: { 'x-company-id': admin.companyId } })
-    expect([(await send()).status, (await send()).status, (await send()).status]).toEqual([401, 429, 429])
-    await expect
-      .poll(async () => {
-        const { body } = await strict.call('/auth/webhook-secret/refusals', { method: 'GET', token })
-        return body.refusals.map(({ reason, count }: Row) => [reason, count]).toSorted()
-      })
-      .toEqual([
-        ['header_missing', 1],
-        ['rate_limited', 2],
-      ])
-  })
+  for (const [reason, status, refuse] of rows)
+    expect([reason, (await refuse()).status]).toEqual([reason, status])
+  const at = new Date(service.clock.now()).toISOString()
+  const about = { count: 1, firstAt: at, lastAt: at, ipAddress: '127.0.0.1', webhookId: expect.anything() }
+  const told = Object.fromEntries((await toldTo(admin, rows.length)).map((row) => [row.reason, row]))
+  expect(told).toEqual(
+    Object.fromEntries(rows.map(([reason, , , more]) => [reason, { reason, ...about, ...more }])),
+  )
 })
 
-test('the list names use of the previous secret for a day (ASVS 16.2.5)', async () => {
+test('the list of refusals counts events that were refused by a limit', async () => {
+  const strict = await openTestService({ env: { LIMIT_BAD_SIGNATURES: '1/60', RATE_LIMIT_SCALE: '1' } })
+  const admin = await strict.addCompany()
+  const { accessToken: token } = await strict.loginAs(admin)
+  const send = () => strict.call('/events/ingest', { headers: { 'x-company-id': admin.companyId } })
+  expect([(await send()).status, (await send()).status, (await send()).status]).toEqual([401, 429, 429])
+  await expect
+    .poll(async () => {
+      const { body } = await strict.call('/auth/webhook-secret/refusals', { method: 'GET', token })
+      return body.refusals.map(({ reason, count }: Row) => [reason, count]).toSorted()
+    })
+    .toEqual([
+      ['header_missing', 1],
+      ['rate_limited', 2],
+    ])
+})
+
+test('the list of refusals names use of the previous secret for a day (ASVS 16.2.5)', async () => {
   const admin = await service.addCompany()
   const older = await service.newSecret(admin)
   const former = await service.newSecret(admin)
@@ -126,76 +97,72 @@ test('the list names use of the previous secret for a day (ASVS 16.2.5)', async 
     expectProblem(await service.send(admin.companyId, former, EVENT, { at }), [401, 'invalid_signature'])
   service.clock.advance(10)
   expectProblem(await service.send(admin.companyId, older, EVENT, { at: 1 }), [401, 'invalid_signature'])
-  const rows = await told(admin, 5)
+  const rows = await toldTo(admin, 5)
   const counts = Object.fromEntries(rows.map(({ reason, count }) => [reason, count]))
   expect(counts).toEqual({ previous_secret: 4, signature_mismatch: 1 })
   const logs = service.logs.join('')
   for (const secret of [older, former]) expect(logs).not.toContain(secret.slice('whsec_'.length))
   service.clock.advance(86_400)
   await service.send(admin.companyId, former, EVENT, { at: 1 })
-  expect((await told(admin, 6))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
+  expect((await toldTo(admin, 6))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
 })
 
-describe('the list', () => {
-  test("only the company's admins see its refusals (ASVS 8.2.1, 8.2.2)", async () => {
-    const [ours, theirs] = [await service.addCompany(), await service.addCompany()]
-    await ingest(theirs.companyId, {})
-    await told(theirs, 1)
-    expect(await listFor(ours)).toEqual([])
-    const { accessToken: token } = await service.loginAs(await service.addUser(theirs, 'developer'))
-    const answer = await service.call('/auth/webhook-secret/refusals', { method: 'GET', token })
-    expectProblem(answer, [403, 'permission_denied'])
-  })
+test("only the company's admins see its refusals (ASVS 8.2.1, 8.2.2)", async () => {
+  const [ours, theirs] = [await service.addCompany(), await service.addCompany()]
+  await ingest(theirs.companyId, {})
+  await toldTo(theirs, 1)
+  expect(await listFor(ours)).toEqual([])
+  const { accessToken: token } = await service.loginAs(await service.addUser(theirs, 'developer'))
+  const answer = await service.call('/auth/webhook-secret/refusals', { method: 'GET', token })
+  expectProblem(answer, [403, 'permission_denied'])
+})
 
-  test('a flood of refusals adds at most ten rows a minute (ASVS 2.4.1)', async () => {
-    const admin = await service.addCompany()
-    await Promise.all(times(30, () => ingest(admin.companyId, {})))
-    const [row, ...others] = await told(admin, 30)
-    expect([row?.reason, others]).toEqual(['header_missing', []])
-    const company = await service.addCompany()
-    await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
-    await expect.poll(async () => (await listFor(company)).length).toBe(10)
-    await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `198.51.100.${n}` })))
-    // One more from a network that has a row counts.
-    const [first] = await listFor(company)
-    await ingest(company.companyId, { 'x-forwarded-for': String(first?.['ipAddress']) })
-    await expect
-      .poll(async () => (await listFor(company)).reduce((sum, { count }) => sum + count, 0))
-      .toBe(11)
-    expect(await listFor(company)).toHaveLength(10)
-  })
+test('a flood of refusals adds at most ten rows a minute (ASVS 2.4.1)', async () => {
+  const admin = await service.addCompany()
+  await Promise.all(times(30, () => ingest(admin.companyId, {})))
+  const [row, ...others] = await toldTo(admin, 30)
+  expect([row?.reason, others]).toEqual(['header_missing', []])
+  const company = await service.addCompany()
+  await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
+  await expect.poll(async () => (await listFor(company)).length).toBe(10)
+  await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `198.51.100.${n}` })))
+  // One more from a network that has a row counts.
+  const [first] = await listFor(company)
+  await ingest(company.companyId, { 'x-forwarded-for': String(first?.['ipAddress']) })
+  await expect.poll(async () => (await listFor(company)).reduce((sum, { count }) => sum + count, 0)).toBe(11)
+  expect(await listFor(company)).toHaveLength(10)
+})
 
-  test("a flood does not hide the company's own refusals (ASVS 15.2.2)", async () => {
-    const admin = await service.addCompany()
-    const secret = await service.newSecret(admin)
-    const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
-    expect((await service.send(admin.companyId, secret, EVENT, from('192.0.2.7'))).status).toBe(202)
-    await Promise.all(times(20, (n) => ingest(admin.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
-    await expect.poll(async () => (await listFor(admin)).length).toBe(10)
-    // Signed, but not understood; and without a signature, from where one has held.
-    await service.send(admin.companyId, secret, '{', from('192.0.2.8'))
-    await ingest(admin.companyId, { 'x-forwarded-for': '192.0.2.7' })
-    const own = async () =>
-      (await listFor(admin))
-        .filter(({ ipAddress }) => String(ipAddress).startsWith('192.0.2.'))
-        .map(({ reason }) => reason)
-        .sort()
-    await expect.poll(own).toEqual(['header_missing', 'malformed_body'])
-  })
+test("a flood does not hide the company's own refusals (ASVS 15.2.2)", async () => {
+  const admin = await service.addCompany()
+  const secret = await service.newSecret(admin)
+  const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
+  expect((await service.send(admin.companyId, secret, EVENT, from('192.0.2.7'))).status).toBe(202)
+  await Promise.all(times(20, (n) => ingest(admin.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
+  await expect.poll(async () => (await listFor(admin)).length).toBe(10)
+  // Signed, but not understood; and without a signature, from where one has held.
+  await service.send(admin.companyId, secret, '{', from('192.0.2.8'))
+  await ingest(admin.companyId, { 'x-forwarded-for': '192.0.2.7' })
+  const own = async () =>
+    (await listFor(admin))
+      .filter(({ ipAddress }) => String(ipAddress).startsWith('192.0.2.'))
+      .map(({ reason }) => reason)
+      .sort()
+  await expect.poll(own).toEqual(['header_missing', 'malformed_body'])
+})
 
-  test('refusals of missing companies are not stored', async () => {
-    const none = '01890a5d-ac96-774b-bcce-b302099a8057'
-    const admin = await service.addCompany()
-    for (const id of [none, 'x', '']) await ingest(id, {})
-    await ingest(admin.companyId, {})
-    await told(admin, 1)
-    const rows = await service.db.selectFrom('refused_requests').select('company_id').execute()
-    expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
-  })
+test('refusals of missing companies are not stored', async () => {
+  const none = '01890a5d-ac96-774b-bcce-b302099a8057'
+  const admin = await service.addCompany()
+  for (const id of [none, 'x', '']) await ingest(id, {})
+  await ingest(admin.companyId, {})
+  await toldTo(admin, 1)
+  const rows = await service.db.selectFrom('refused_requests').select('company_id').execute()
+  expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
+})
 
-  test("the list stores no text of the sender's choice (ASVS 1.3.1)", async () => {
-    const admin = await service.addCompany()
-    await ingest(admin.companyId, { 'webhook-id': '<script>alert(1)</script>' })
-    expect(await told(admin, 1)).toMatchObject([{ webhookId: null }])
-  })
+test("the list stores no text of the sender's choice (ASVS 1.3.1)", async () => {
+  const admin = await service.addCompany()
+  await ingest(admin.companyId, { 'webhook-id': '<script>alert(1)</script>' })
+  expect(await toldTo(admin, 1)).toMatchObject([{ webhookId: null }])
 })
