@@ -161,7 +161,7 @@ test('refusals of missing companies are not stored', async () => {
   expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
 })
 
-test("the list stores no text of the sender's choice (ASVS 1.3.1)", async () => {
+test("the list of refusals stores no text of the sender's choice (ASVS 1.3.1)", async () => {
   const admin = await service.addCompany()
   await ingest(admin.companyId, { 'webhook-id': '<script>alert(1)</script>' })
   expect(await toldTo(admin, 1)).toMatchObject([{ webhookId: null }])
