@@ -17,40 +17,34 @@ async function fileOf(content: string | Buffer): Promise<string> {
   return file
 }
 
-describe.for([
-  ['DATABASE_URL', PRODUCTION.DATABASE_URL, (config: Config) => config.databaseUrl],
-  ['MASTER_KEYS', PRODUCTION.MASTER_KEYS, (config: Config) => config.masterKeys],
-  ['SMTP_URL', PRODUCTION.SMTP_URL, (config: Config) => config.mail.smtpUrl],
-] as const)('%s_FILE', ([name, secret, read]) => {
-  const withFile = (file: string) => ({ ...PRODUCTION, [name]: '', [`${name}_FILE`]: file })
+const withFile = (name: string, file: string) => ({ ...PRODUCTION, [name]: '', [`${name}_FILE`]: file })
 
-  test('a secret can be in a file, with or without a final line break', async () => {
-    const expected = read(loadConfig(PRODUCTION))
-    for (const content of [secret, `${secret}\n`, `\uFEFF${secret}\r\n`])
-      expect(read(loadConfig(withFile(await fileOf(content))))).toEqual(expected)
-  })
+test.for([
+  ['DATABASE_URL', (config: Config) => config.databaseUrl],
+  ['MASTER_KEYS', (config: Config) => config.masterKeys],
+  ['SMTP_URL', (config: Config) => config.mail.smtpUrl],
+] as const)('%s can be in a file, with or without a final line break', async ([name, read]) => {
+  const secret = PRODUCTION[name]
+  const expected = read(loadConfig(PRODUCTION))
+  for (const content of [secret, `${secret}\n`, `\uFEFF${secret}\r\n`])
+    expect(read(loadConfig(withFile(name, await fileOf(content))))).toEqual(expected)
+  const env = { ...withFile(name, await fileOf(secret)), [name]: secret }
+  expect(faultsOf(env)).toEqual([`  - ${name}: must not be set together with ${name}_FILE`])
+})
 
-  test('a secret both in a file and a variable is a fault', async () => {
-    const env = { ...withFile(await fileOf(secret)), [name]: secret }
-    expect(faultsOf(env)).toEqual([`  - ${name}: must not be set together with ${name}_FILE`])
-  })
-
-  test('a missing or empty secret file is one fault', async () => {
-    expect(faultsOf(withFile(join(folder, 'nowhere')))).toEqual([
-      `  - ${name}: must be in a readable file at ${name}_FILE (ENOENT)`,
-    ])
-    expect(faultsOf(withFile(folder))).toEqual([expect.stringContaining(`  - ${name}: `)])
-    expect(faultsOf(withFile(await fileOf('\n')))).toEqual([
-      `  - ${name}: must not be empty in the file that ${name}_FILE names`,
-    ])
-  })
-
-  test('a fault does not contain the text of a secret file', async () => {
-    const [fault, ...others] = faultsOf(withFile(await fileOf(`c4n4ry ${KEY}`)))
-    expect([fault, others]).toEqual([expect.stringContaining(`  - ${name}: must be `), []])
-    expect(fault).not.toMatch(/c4n4ry/)
-    expect(fault).not.toContain(KEY)
-  })
+test('a missing, empty, or invalid secret file is one fault, without its text', async () => {
+  const faultsIn = (file: string) => faultsOf(withFile('MASTER_KEYS', file))
+  expect(faultsIn(join(folder, 'nowhere'))).toEqual([
+    '  - MASTER_KEYS: must be in a readable file at MASTER_KEYS_FILE (ENOENT)',
+  ])
+  expect(faultsIn(folder)).toEqual([expect.stringContaining('  - MASTER_KEYS: ')])
+  expect(faultsIn(await fileOf('\n'))).toEqual([
+    '  - MASTER_KEYS: must not be empty in the file that MASTER_KEYS_FILE names',
+  ])
+  const [fault, ...others] = faultsIn(await fileOf(`c4n4ry ${KEY}`))
+  expect([fault, others]).toEqual([expect.stringContaining('  - MASTER_KEYS: must be '), []])
+  expect(fault).not.toMatch(/c4n4ry/)
+  expect(fault).not.toContain(KEY)
 })
 
 describe('.env', () => {
