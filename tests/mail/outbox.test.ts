@@ -92,7 +92,7 @@ describe('senders', async () => {
   const rows = () => service.db.selectFrom('mail_outbox').selectAll().execute()
 
   test('several senders send each email once, even with a fast clock', async () => {
-    const addresses = await queue(service, 60)
+    const addresses = await queue(service, 30)
     const ahead = createClock()
     ahead.advance(60)
     const senders = [openWorking(), openWorking(), openWorking({ clock: ahead })]
@@ -218,10 +218,8 @@ describe('senders', async () => {
 
     test.for([
       [1, 4],
-      [2, 8],
       [10, 2048],
       [11, 3600],
-      [14, 3600],
     ] as const)(
       'attempt %i is retried after half of up to all of %i seconds',
       async ([attempts, longest]) => {
@@ -241,21 +239,19 @@ describe('senders', async () => {
       },
     )
 
-    test.for([
-      ['the sender', { code: 'EENVELOPE', command: 'MAIL FROM', responseCode: 553, permanent: true }],
-      ['the message', { code: 'EMESSAGE', command: 'DATA', responseCode: 554, permanent: true }],
-      ['our password', { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true }],
-      ['something unknown', {}],
-    ] as const)('an email is retried when the mail server refuses %s', async ([, details]) => {
+    test('an email is retried for a day, whatever the mail server refuses', async () => {
       await queue(service, 1)
-      const row = await failOnce(details)
-      expect(row.failed_at).toBeNull()
-      // None of the server's words, which quote the address.
-      expect(row.last_error).toMatch(/^(E[A-Z]+( [A-Z ]+)?( \d{3})?|unknown)$/)
-    })
-
-    test('an email fails a day after it was queued', async () => {
-      await queue(service, 1)
+      for (const [details, reason] of [
+        [
+          { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true },
+          'EAUTH AUTH PLAIN 535',
+        ],
+        // None of the words, which quote the address.
+        [{}, 'unknown'],
+      ] as const) {
+        expect(await failOnce(details)).toMatchObject({ failed_at: null, last_error: reason })
+        service.clock.advance(60)
+      }
       service.clock.advance(86_400)
       expect((await failOnce(AWAY)).failed_at).not.toBeNull()
     })
@@ -362,25 +358,18 @@ describe('the mail folder', async () => {
 
   test('without a mail server, an email becomes files for its owner only', async () => {
     await rm(folder, { recursive: true })
-    const [address = ''] = await queue(service, 1)
+    const longest = `${'x'.repeat(60)}@${`${'y'.repeat(60)}.`.repeat(3)}example`
+    const admin = await service.addCompany()
+    const user = service.db.updateTable('users').where('user_id', '=', admin.userId)
+    await user.set({ email: longest }).execute()
+    await queueTo(service, admin, longest)
     await settled(service)
     const [name = '', plain = '', ...others] = (await readdir(folder)).sort()
     expect(others).toEqual([])
     expect([name, plain]).toEqual([expect.stringMatching(/\.eml$/), name.replace('.eml', '.txt')])
     for (const one of [name, plain]) expect((await stat(join(folder, one))).mode & 0o777).toBe(0o600)
     const email = await PostalMime.parse(await readFile(join(folder, name), 'utf8'))
-    expect(email.to?.[0]?.address).toBe(address)
+    expect(email.to?.[0]?.address).toBe(longest)
     await expect.poll(() => service.logs.join('')).toContain(JSON.stringify(join(folder, name)))
-  })
-
-  test('an email in a folder can have the longest recipient', async () => {
-    await rm(folder, { recursive: true })
-    const recipient = `${'x'.repeat(60)}@${`${'y'.repeat(60)}.`.repeat(3)}example`
-    const admin = await service.addCompany()
-    const user = service.db.updateTable('users').where('user_id', '=', admin.userId)
-    await user.set({ email: recipient }).execute()
-    await queueTo(service, admin, recipient)
-    await settled(service)
-    expect(await readdir(folder)).toHaveLength(2)
   })
 })

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   isLinked,
   LINKED_LETTERS,
@@ -43,41 +43,31 @@ function write(kind: MailKind, context: LetterContext) {
   return { ...renderLetter(letter), links: letter.links ?? [] }
 }
 
-describe('a text that a user chose is no link in any email:', () => {
-  // What mail programs make links of in plain text: a scheme, a domain of at least two labels, an e-mail.
-  const SEEMS_LINK = /[a-z][a-z+.-]*:\S|[^\s@]+@[^\s@]+|[\p{L}\p{N}-]+[.\u3002\uff0e\uff61][\p{L}\p{N}]/giu
+// What mail programs make links of in plain text: a scheme, a domain of at least two labels, an email.
+const SEEMS_LINK = /[a-z][a-z+.-]*:\S|[^\s@]+@[^\s@]+|[\p{L}\p{N}-]+[.\u3002\uff0e\uff61][\p{L}\p{N}]/giu
 
-  test.for([
-    'www.evil.example/x?y=1',
-    'ASP.NET/Core',
-    'Acme Inc.',
-    'J.R. Smith',
-    'evil\u3002example',
-    'EVIL\uff0eEXAMPLE',
-    'mailto:eve@evil.example',
-    'Your bill: evil.example?id=1',
-    '203.0.113.7:8080',
-  ])('%s', (text) => {
-    for (const kind of KINDS) {
-      const { subject, text: plain, html, links } = write(kind, contextOf(text))
-      const words = `${subject} ${plain}`.replace(/https:\/\/auth\.example\.com\/\S+/g, '')
-      expect(words.match(SEEMS_LINK) ?? [], kind).toEqual([])
-      expect(html.match(/<a /g) ?? [], kind).toHaveLength(links.length)
-    }
-  })
+test.for([
+  'www.evil.example/x?y=1',
+  'J.R. Smith',
+  'evil\u3002example',
+  'EVIL\uff0eEXAMPLE',
+  'mailto:eve@evil.example',
+  '203.0.113.7:8080',
+])('the text %s of a user is not a link in any email', (text) => {
+  for (const kind of KINDS) {
+    const { subject, text: plain, html, links } = write(kind, contextOf(text))
+    const words = `${subject} ${plain}`.replace(/https:\/\/auth\.example\.com\/\S+/g, '')
+    expect(words.match(SEEMS_LINK) ?? [], kind).toEqual([])
+    expect(html.match(/<a /g) ?? [], kind).toHaveLength(links.length)
+  }
 })
 
-describe('a text that a user chose is no markup in any email (ASVS 1.2.1):', () => {
-  test.for([
-    ['<script>alert(1)</script>', '&lt;script&gt;alert(1)&lt;/script&gt;'],
-    ['"><img src=x onerror=alert(1)>', '&quot;&gt;&lt;img src=x onerror=alert(1)&gt;'],
-    ["' onmouseover='alert(1)", '&#39; onmouseover=&#39;alert(1)'],
-    ['&lt;b&gt;', '&amp;lt;b&amp;gt;'],
-  ] as const)('%s', ([text, escaped]) => {
-    for (const kind of KINDS) expect(write(kind, contextOf(text)).html, kind).not.toContain(text)
-    expect(write('password_changed', contextOf(text)).html).toContain(`Hello ${escaped},`)
-    expect(write('companies', contextOf(text)).html).toContain(`>${escaped} (acme)<`)
-  })
+test('the text of a user is not markup in any email (ASVS 1.2.1)', () => {
+  const text = `"><img src=x onerror='alert(1)'>&lt;b&gt;`
+  const escaped = '&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;lt;b&amp;gt;'
+  for (const kind of KINDS) expect(write(kind, contextOf(text)).html, kind).not.toMatch(/<img|onerror='|&lt;b/)
+  expect(write('password_changed', contextOf(text)).html).toContain(`Hello ${escaped},`)
+  expect(write('companies', contextOf(text)).html).toContain(`>${escaped} (acme)<`)
 })
 
 test('an encoded word in a name is not decoded in a subject (RFC 2047)', () => {

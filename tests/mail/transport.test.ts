@@ -38,10 +38,7 @@ test.for([
 })
 
 test.for([
-  ['Acme: Risk', 'Acme: Risk'],
-  ['Acme; Risk', 'Acme; Risk'],
   ['Acme, Inc.', 'Acme, Inc.'],
-  ['Acme (Risk)', 'Acme (Risk)'],
   ['Acme "Risk" Team', 'Acme "Risk" Team'],
   ['"Acme \\"Risk\\""', 'Acme "Risk"'],
   ['Acme @ Work', 'Acme @ Work'],
@@ -60,9 +57,7 @@ test('MAIL_FROM can be an address without a name', async () => {
 })
 
 test.for([
-  'a@evil.example, Bcc: b@evil.example',
-  'Ada <eve@evil.example>',
-  '"Eve" eve@evil.example;',
+  '"Eve" <eve@evil.example>; Ada, Bcc: b@evil.example',
   'a\r\nBcc: b@evil.example',
   'علی\u200cرضا & 👨\u200d👩\u200d👧',
 ])('a subject with %j adds no header and no recipient (ASVS 1.3.11)', async (subject) => {
@@ -71,16 +66,9 @@ test.for([
   expect(email.subject).toBe(subject.replace(/\r\n/, ' '))
   const headers = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')
   const names = headers.split('\r\n').map((line) => line.slice(0, line.indexOf(':')).toLowerCase())
-  expect(names.toSorted()).toEqual([
-    'auto-submitted',
-    'content-type',
-    'date',
-    'from',
-    'message-id',
-    'mime-version',
-    'subject',
-    'to',
-  ])
+  expect(names.toSorted().join()).toBe(
+    'auto-submitted,content-type,date,from,message-id,mime-version,subject,to',
+  )
 })
 
 test('an attempt fails when its time ends while the mail server is silent', async () => {
