@@ -65,7 +65,8 @@ test.for([
 test('the text of a user is not markup in any email (ASVS 1.2.1)', () => {
   const text = `"><img src=x onerror='alert(1)'>&lt;b&gt;`
   const escaped = '&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;lt;b&amp;gt;'
-  for (const kind of KINDS) expect(write(kind, contextOf(text)).html, kind).not.toMatch(/<img|onerror='|&lt;b/)
+  for (const kind of KINDS)
+    expect(write(kind, contextOf(text)).html, kind).not.toMatch(/<img|onerror='|&lt;b/)
   expect(write('password_changed', contextOf(text)).html).toContain(`Hello ${escaped},`)
   expect(write('companies', contextOf(text)).html).toContain(`>${escaped} (acme)<`)
 })
