@@ -11,6 +11,7 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createIsBreached, isTooLong, MIN_GUESSES, passwordFault } from '../../src/crypto/password-policy.ts'
 import { createStrongEnds } from '../../src/crypto/strong-ends.ts'
 import { createCompany } from '../../src/operator/companies.ts'
+import { expectField } from '../http/problem.ts'
 import { openTestService, useSharedService } from '../support/test-service.ts'
 
 const hasher = await createPasswordHasher()
@@ -155,12 +156,10 @@ describe('with a service of breached passwords', () => {
     })
     const failures: string[] = []
     const { port } = server.address() as AddressInfo
-    const isBreached = createIsBreached(`http://127.0.0.1:${port}/range`, (cause) => failures.push(cause))
-    return {
-      asked,
-      failures,
-      judge: (password: string) => passwordFault(password, person, { hasher, isBreached }),
-    }
+    const url = `http://127.0.0.1:${port}/range`
+    const isBreached = createIsBreached(url, (cause) => failures.push(cause))
+    const judge = (password: string) => passwordFault(password, person, { hasher, isBreached })
+    return { asked, failures, url, judge }
   }
 
   test('breached passwords are refused, revealing five digits of their hash (ASVS 6.2.12)', async () => {
@@ -203,15 +202,11 @@ describe('with a service of breached passwords', () => {
 
   test('registration and password change ask the range service', async () => {
     let isSilent = false
-    const known = createHash('sha1').update('a breached password').digest('hex').toUpperCase()
-    const server = createServer((_, response) => {
+    const { url } = await openRangeService((_, response) => {
       if (isSilent) response.writeHead(500)
-      response.end(`${known.slice(5)}:1`)
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => void server.close())
-    const { port } = server.address() as AddressInfo
-    const service = await openTestService({ env: { BREACHED_PASSWORDS_URL: `http://127.0.0.1:${port}` } })
+      response.end(`${HASH.slice(5)}:1`)
+    })
+    const service = await openTestService({ env: { BREACHED_PASSWORDS_URL: url } })
     const admin = await service.addCompany()
     const { accessToken: token } = await service.loginAs(admin)
     const choose = (password: string) => [
@@ -223,16 +218,28 @@ describe('with a service of breached passwords', () => {
         json: { currentPassword: admin.password, newPassword: password },
       }),
     ]
-    for (const answer of await Promise.all(choose('a breached password'))) {
+    for (const answer of await Promise.all(choose(PASSWORD))) {
       expect(answer.status).toBe(400)
       expect(answer.body.errors[0].message).toMatch(/^is known from a breach/)
     }
     isSilent = true
-    for (const { status } of await Promise.all(choose('a breached password')))
-      expect(status).toBeLessThan(300)
+    for (const { status } of await Promise.all(choose(PASSWORD))) expect(status).toBeLessThan(300)
     const said = service.logs.join('').match(/the service of breached passwords gives no answer/g)
     expect(said?.length).toBe(1)
   })
+})
+
+test('a new password cannot begin with gsp_, an existing one still works', async () => {
+  const FORM = 'gsp_ and a few words more'
+  expect(await passwordFault(FORM, person, { hasher })).toContain('must not begin with gsp_')
+  expect(await passwordFault('Gsp_ and a few words more', person, { hasher })).toBeNull()
+  const { service } = await useSharedService()
+  const admin = await service.addCompany()
+  const user = service.db.updateTable('users').where('user_id', '=', admin.userId)
+  await user.set({ password_hash: await service.context.hasher.hash(FORM) }).execute()
+  const { accessToken: token } = await service.loginAs({ ...admin, password: FORM })
+  const json = { currentPassword: FORM, newPassword: `${FORM} again` }
+  expectField(await service.call('/auth/password/change', { token, json }), '/newPassword')
 })
 
 test('operators cannot give a company or a user a weak password (ASVS 6.2.4, 6.2.11)', async () => {

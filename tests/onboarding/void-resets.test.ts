@@ -52,24 +52,28 @@ async function oneRefused({ email }: Person) {
 const tokensOf = ({ companyId }: Person) =>
   service.db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
 
-describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', ([, { prepare, run }]) => {
-  test('that was emailed', async () => {
-    const person = await service.addCompany()
-    const credential = await prepare(person)
-    // The token of a reset is replaced by the next one, so only the change has an older one here.
-    const token = run === WAYS.reset.run ? credential : await tokenOf('reset', person, person.email)
-    expect(await run(credential, person)).toBe(204)
-    await expectInvalid(token)
-  })
-
-  test('whose email waits for the mail server', async () => {
+describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
+  async function begin() {
     const person = await service.addCompany()
     const credential = await prepare(person)
     const before = resetMailsTo(person).length
+    return { person, credential, before, change: () => run(credential, person) }
+  }
+
+  test('a new password invalidates an emailed reset', async () => {
+    const { person, credential, change } = await begin()
+    // The token of a reset is replaced by the next one, so only the change has an older one here.
+    const token = run === WAYS.reset.run ? credential : await tokenOf('reset', person, person.email)
+    expect(await change()).toBe(204)
+    await expectInvalid(token)
+  })
+
+  test('a new password invalidates a reset whose email waits for the mail server', async () => {
+    const { person, before, change } = await begin()
     await mailbox.stop()
     await forget(person)
     await oneRefused(person)
-    expect(await run(credential, person)).toBe(204)
+    expect(await change()).toBe(204)
     await mailbox.start()
     service.clock.advance(3600)
     await allSent()
@@ -77,10 +81,8 @@ describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', (
     expect(await tokensOf(person)).toEqual([])
   })
 
-  test('whose email is being sent', async () => {
-    const person = await service.addCompany()
-    const credential = await prepare(person)
-    const before = resetMailsTo(person).length
+  test('a new password invalidates a reset whose email is being sent', async () => {
+    const { person, before, change } = await begin()
     const { promise: changed, resolve: letGo } = Promise.withResolvers<void>()
     let isReceiving = false
     whileReceiving = async () => {
@@ -89,7 +91,7 @@ describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', (
     }
     await forget(person)
     await expect.poll(() => isReceiving).toBe(true)
-    expect(await run(credential, person)).toBe(204)
+    expect(await change()).toBe(204)
     whileReceiving = async () => {}
     letGo()
     await allSent()
@@ -98,14 +100,12 @@ describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', (
     await expectInvalid(sent.at(-1)?.token ?? '')
   })
 
-  test('whose token is being created when the change begins', async () => {
-    const person = await service.addCompany()
-    const credential = await prepare(person)
-    const before = resetMailsTo(person).length
+  test('a new password invalidates a reset whose token is being created', async () => {
+    const { person, before, change } = await begin()
     const making = await openGate('insert on one_time_tokens')
     await forget(person)
     await waiting('advisory', 1)
-    const changed = run(credential, person)
+    const changed = change()
     // Once the mail server has accepted the mail, its token takes the place of the one that a reset brings.
     whileReceiving = async () => {
       await changed
@@ -120,15 +120,13 @@ describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', (
     for (const { token } of resetMailsTo(person).slice(before)) await expectInvalid(token)
   })
 
-  test('whose token would be created before the change is committed', async () => {
-    const person = await service.addCompany()
-    const credential = await prepare(person)
-    const before = resetMailsTo(person).length
+  test('a new password prevents the token of a reset requested before', async () => {
+    const { person, before, change } = await begin()
     const counting = await openGate('insert on rate_counters', sql`new.counter like 'mail-to-address:%'`)
     await forget(person)
     await waiting('advisory', 1)
     const committing = await openGate('update on users')
-    const changed = run(credential, person)
+    const changed = change()
     await waiting('advisory', 2)
     await counting.open()
     await waiting('transactionid', 1)
