@@ -15,10 +15,15 @@ import { expectField } from '../http/problem.ts'
 import { openTestService, useSharedService } from '../support/test-service.ts'
 
 const hasher = await createPasswordHasher()
-const person = { email: 'someone@company.example', companyName: 'Ämter & Söhne GmbH', name: 'Grace Hopper' }
+const person = {
+  email: 'someone@xn--rhre-5qa.de',
+  companyName: 'Ämter & Söhne GmbH',
+  name: 'Grace Hopper',
+}
 const TOO_SHORT = 'must have at least 8 characters'
 const TOO_LONG = 'must have at most 128 characters'
 const IS_CONTEXT = 'must not be the e-mail address, the name or the company name'
+const WORD = 'a word of your e-mail address, your name, your company, or this service'
 
 describe('a new password', () => {
   test.each([
@@ -46,17 +51,11 @@ describe('a new password', () => {
     ['abcdefghijklmn', 'a sequence such as abc'],
     ["sdfghjkl;'", 'neighbouring keys'],
     ['1984-05-23', 'a date'],
-    ['someone2026', 'a word of your e-mail address, your name, your company, or this service and a year'],
-    ['söhne1234', 'a word of your e-mail address, your name, your company, or this service'],
-  ])('the weak password %s is refused as %s (ASVS 6.2.4, 6.2.11)', async (password, what) => {
-    const fault = await passwordFault(password, person, { hasher })
-    expect(fault).toMatch(/^is too easy to guess, since it is /)
-    expect(fault).toContain(what)
-    expect(fault?.toLowerCase()).not.toContain(password.toLowerCase())
-  })
-
-  test.each([
-    ['gatehouse2026!', 'a word of your e-mail address, your name, your company, or this service'],
+    ['someone2026', `${WORD} and a year`],
+    ['söhne1234', WORD],
+    ['röhre2026!', WORD],
+    ['gatehouse2026!', WORD],
+    ['Hopper#1906#', 'your name'],
     ['Sommer2026!!', 'a common word and a year'],
     ['Bienvenue2026!!', 'a common word'],
     ['Verano2026!!', 'a year'],
@@ -64,11 +63,15 @@ describe('a new password', () => {
     ['Bem-vindo2026', 'a year'],
     ['Wachtwoord2026!', 'a common word'],
     ['Witamy2026!!', 'a year'],
-    ['Hopper#1906#', 'your name'],
-  ])('a word with a year is refused: %s is %s (ASVS 6.1.2, 6.2.11)', async (password, what) => {
-    const admin = { ...person, companyName: 'Acme' }
-    const refusal = checkPassword('password', password, admin, { hasher })
-    await expect(refusal).rejects.toThrow(what)
+  ])('the weak password %s is refused as %s (ASVS 6.1.2, 6.2.4, 6.2.11)', async (password, what) => {
+    const refusal = checkPassword('password', password, person, { hasher })
+    const { message } = await refusal.then(
+      () => new Error(''),
+      (error: Error) => error,
+    )
+    expect(message).toMatch(/is too easy to guess, since it is /)
+    expect(message).toContain(what)
+    expect(message.toLowerCase()).not.toContain(password.toLowerCase())
   })
 
   test('common passwords are refused (ASVS 6.2.4)', async () => {
@@ -111,20 +114,15 @@ describe('a new password', () => {
     })
   })
 
-  test.each([person.email, person.companyName, person.companyName.normalize('NFD'), person.name])(
-    'the email address and names are refused: %s (ASVS 6.2.11)',
-    async (password) => {
-      expect(await passwordFault(password, person, { hasher })).toBe(IS_CONTEXT)
-      expect(await passwordFault(`${password}!`, person, { hasher })).toContain('word of your e-mail address')
-    },
-  )
-
   test.each([
-    ['ida@stahlröhre.example', IS_CONTEXT],
-    ['stahlröhre2026', 'word of your e-mail address'],
-  ])('parts of an email with a Unicode domain are refused: %s (ASVS 6.2.11)', async (password, fault) => {
-    const international = { ...person, email: 'ida@xn--stahlrhre-57a.example' }
-    expect(await passwordFault(password, international, { hasher })).toContain(fault)
+    person.email,
+    'someone@röhre.de',
+    person.companyName,
+    person.companyName.normalize('NFD'),
+    person.name,
+  ])('the email address and names are refused: %s (ASVS 6.2.11)', async (password) => {
+    expect(await passwordFault(password, person, { hasher })).toBe(IS_CONTEXT)
+    expect(await passwordFault(`${password}!`, person, { hasher })).toContain(WORD)
   })
 
   test('a costly estimate does not block the event loop (ASVS 15.2.2)', async () => {
