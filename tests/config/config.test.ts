@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Config, loadConfig, VARIABLES } from '../../src/config.ts'
 import { COUNTED } from '../../src/limits/list.ts'
 import { faultsOf, KEY, namesOf, PRODUCTION, randomKey } from './production.ts'
@@ -15,302 +15,295 @@ const variableOf = (limit: string) => `LIMIT_${limit.toUpperCase().replaceAll('-
 const camelCase = (name: string) =>
   name.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase())
 
-describe('the configuration:', () => {
-  test('.env.example has every variable and limit with its default (ASVS 2.1.3, 13.1.2)', async () => {
-    const example = await readFile(new URL('../../.env.example', import.meta.url), 'utf8')
-    const env = parseEnv(example.replace(/^# (?=[A-Z_]+=)/gm, ''))
-    expect(loadConfig(env)).toEqual(defaults)
-    expect(loadConfig(Object.fromEntries(VARIABLES.map((name) => [name, ''])))).toEqual(defaults)
-    const limits = Object.values(defaults.limits).map(({ name }) => variableOf(name))
-    expect(Object.keys(env).sort()).toEqual([...VARIABLES, ...limits].sort())
-    const stated = Object.entries(COUNTED).map(([key, counts]) => {
-      const { name, max, windowSeconds } = Object(defaults.limits)[key]
-      const comment = `# ${counts[0]?.toUpperCase()}${counts.slice(1)}:`
-      return `${comment}\n# ${variableOf(name)}=${max}/${windowSeconds}\n`
-    })
-    expect(example.match(/^# [^\n]+\n# LIMIT_[^\n]+\n/gm)).toEqual(stated)
+test('.env.example has every variable and limit with its default (ASVS 2.1.3, 13.1.2)', async () => {
+  const example = await readFile(new URL('../../.env.example', import.meta.url), 'utf8')
+  const env = parseEnv(example.replace(/^# (?=[A-Z_]+=)/gm, ''))
+  expect(loadConfig(env)).toEqual(defaults)
+  expect(loadConfig(Object.fromEntries(VARIABLES.map((name) => [name, ''])))).toEqual(defaults)
+  const limits = Object.values(defaults.limits).map(({ name }) => variableOf(name))
+  expect(Object.keys(env).sort()).toEqual([...VARIABLES, ...limits].sort())
+  const stated = Object.entries(COUNTED).map(([key, counts]) => {
+    const { name, max, windowSeconds } = Object(defaults.limits)[key]
+    const comment = `# ${counts[0]?.toUpperCase()}${counts.slice(1)}:`
+    return `${comment}\n# ${variableOf(name)}=${max}/${windowSeconds}\n`
   })
+  expect(example.match(/^# [^\n]+\n# LIMIT_[^\n]+\n/gm)).toEqual(stated)
+})
 
-  test('outside production, the defaults need no other machine', () => {
-    expect(defaults).toMatchObject({
-      databaseUrl: undefined,
-      masterKeys: [],
-      publicUrl: 'http://localhost:3000',
-      hasPages: true,
-      listen: { host: '127.0.0.1', port: 3000 },
-      mail: { smtpUrl: undefined, requireTls: false, clientName: 'localhost' },
-      passkeys: { rpId: 'localhost', origins: ['http://localhost:3000'] },
-      drainDelaySeconds: 0,
-      workers: 1,
-      warnings: [],
-    })
-  })
-
-  test('every variable can be set', () => {
-    const numbers = [
-      ['DRAIN_DELAY_SECONDS', 7],
-      ['ACCESS_TOKEN_TTL_SECONDS', 60],
-      ['REFRESH_TOKEN_TTL_SECONDS', 3600],
-      ['SESSION_MAX_AGE_SECONDS', 7200],
-      ['COOKIE_IDLE_SECONDS', 600],
-      ['COOKIE_MAX_AGE_SECONDS', 1200],
-      ['AUDIT_RETENTION_DAYS', 90],
-      ['EVENT_RETENTION_DAYS', 30],
-      ['MAX_SESSIONS_PER_MEMBER', 20],
-      ['SIGNATURE_TOLERANCE_SECONDS', 30],
-      ['IDEMPOTENCY_WINDOW_SECONDS', 0],
-      ['REFRESH_RACE_SECONDS', 0],
-      ['REFRESH_GRACE_SECONDS', 5],
-      ['DATABASE_POOL_SIZE', 20],
-      ['WORKERS', 3],
-    ] as const
-    const config = loadConfig({
-      ...PRODUCTION,
-      ...Object.fromEntries(numbers.map(([name, value]) => [name, String(value)])),
-      MASTER_KEYS: ` first:${KEY} , second:${OTHER_KEY} `,
-      PAGES_URL: 'https://app.example.com',
-      PASSKEY_RP_ID: 'example.com',
-      HOST: '0.0.0.0',
-      PORT: '0',
-      OPS_HOST: '::1',
-      OPS_PORT: '65535',
-      PLATFORM_HOST: '10.0.0.7',
-      PLATFORM_PORT: '4002',
-      DATA_DIR: '/var/lib/gatehouse',
-      MAX_MEMBERS: '30',
-      MAX_MEMBERS_IN_TRIAL: '3',
-      MAX_INVITATIONS_IN_TRIAL: '2',
-      SMTP_NAME: 'mail.example.com',
-      MAIL_FROM: 'Gatehouse <gate@example.com>',
-      DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
-      BREACHED_PASSWORDS_URL: 'https://api.pwnedpasswords.com/range',
-      TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
-      LOG_LEVEL: 'warn',
-      LIMIT_SIGN_IN_FAILURES: '5/60',
-    })
-    expect(config).toEqual({
-      ...defaults,
-      ...Object.fromEntries(numbers.map(([name, value]) => [camelCase(name), value])),
-      databaseUrl: PRODUCTION.DATABASE_URL,
-      masterKeys: [
-        { id: 'first', key: randomKey('one') },
-        { id: 'second', key: randomKey('other') },
-      ],
-      publicUrl: 'https://auth.example.com',
-      pagesUrl: 'https://app.example.com',
-      hasPages: false,
-      passkeys: {
-        rpId: 'example.com',
-        origins: ['https://auth.example.com', 'https://app.example.com', 'https://admin.example.com:8443'],
-      },
-      listen: { host: '0.0.0.0', port: 0 },
-      opsListen: { host: '::1', port: 65_535 },
-      platformListen: { host: '10.0.0.7', port: 4002 },
-      dataDir: '/var/lib/gatehouse',
-      quotas: { members: 30, membersInTrial: 3, invitationsInTrial: 2 },
-      mail: {
-        smtpUrl: PRODUCTION.SMTP_URL,
-        requireTls: true,
-        clientName: 'mail.example.com',
-        from: { name: 'Gatehouse', address: 'gate@example.com' },
-      },
-      dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
-      breachedPasswordsUrl: 'https://api.pwnedpasswords.com/range',
-      trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
-      logLevel: 'warn',
-      limits: {
-        ...defaults.limits,
-        signInFailures: { name: 'sign-in-failures', max: 5, windowSeconds: 60 },
-      },
-    })
-  })
-
-  test('DATABASE_URL can name only one host', () => {
-    for (const DATABASE_URL of [
-      'postgres://db',
-      'postgresql://user:p,a:s@s@db.example:5432/name?sslmode=require&application_name=a,b',
-      'postgres://db/name?user=me@db&application_name=a/b?c',
-      'postgres://user:p%2Cw@[2001:db8::1]:5432/name',
-      'postgres://user@/name?host=/var/run/postgresql&port=5433',
-      'postgres://user@%2Fvar%2Frun%2Fpostgresql/name',
-    ])
-      expect(loadConfig({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
-    const [fault] = faultsOf({ DATABASE_URL: 'postgres://u:s3cret@h1,h2/db' })
-    expect(fault).toMatch(/DATABASE_URL: must name one host and one port, those of an HAProxy/)
-    expect(fault).not.toMatch(/s3cret|h1/)
-  })
-
-  test.for(['12#x', '12?x', 'p@ss/word'])('the password %s in a URL must be percent-encoded', (password) => {
-    for (const [name, read, url] of [
-      ['DATABASE_URL', (config: Config) => config.databaseUrl, 'postgres://user:PASSWORD@db/name'],
-      ['SMTP_URL', (config: Config) => config.mail.smtpUrl, 'smtp://user:PASSWORD@mail.example:587'],
-    ] as const) {
-      const [fault, ...others] = faultsOf({ [name]: url.replace('PASSWORD', password) })
-      expect([fault, others]).toEqual([expect.stringMatching(`${name}: .*percent-encoded`), []])
-      expect(fault).not.toContain(password)
-      const encoded = url.replace('PASSWORD', encodeURIComponent(password))
-      expect(read(loadConfig({ [name]: encoded }))).toBe(encoded)
-    }
-  })
-
-  test('all faults are reported together by their names (ASVS 13.1.2)', () => {
-    const env = {
-      DATABASE_URL: 'mysql://db',
-      MASTER_KEYS: 'x',
-      PUBLIC_URL: 'auth.example.com',
-      PORT: '65536',
-      OPS_PORT: 'three',
-      ACCESS_TOKEN_TTL_SECONDS: '0',
-      COOKIE_IDLE_SECONDS: '1.5',
-      SMTP_URL: 'smtp.example.com',
-      MAIL_FROM: 'nobody',
-      DASHBOARD_ORIGINS: 'https://app.example.com/',
-      TRUST_PROXY: '10.0.0.0/33',
-      DATABASE_POOL_SIZE: '1',
-      LOG_LEVEL: 'loud',
-      RATE_LIMIT_SCALE: '0',
-      LIMIT_REFRESH: '30',
-    }
-    expect([...new Set(namesOf(env))].sort()).toEqual(Object.keys(env).sort())
-  })
-
-  test.for([
-    ['PORT', ['-1', '65536', '3000.5', '0x10']],
-    ['SESSION_MAX_AGE_SECONDS', ['0', '99999999999', '1 hour']],
-    ['DRAIN_DELAY_SECONDS', ['-1', '601', '0.5']],
-    ['RATE_LIMIT_SCALE', ['0', 'NaN', '2000000']],
-    ['DATABASE_URL', ['localhost', 'postgres://u@[::1]:5432,[::2]:5432/db', 'postgres://u@/db?host=a,b']],
-    ['DATABASE_URL', ['postgres:///db?host=a&host=b', 'postgres://a/db?sslmode=require&port=1,2']],
-    ['PUBLIC_URL', ['auth.example', 'ftp://a.example', 'https://a.example/api', 'https://u:p@a.example']],
-    ['DASHBOARD_ORIGINS', ['*', 'https://*.example.com', 'https://a.example/x', 'https://A.example']],
-    ['SMTP_URL', ['http://smtp.example', 'smtp://', 'smtp://x.example?requiretls=false', 'smtp://x:99999']],
-    ['SMTP_NAME', ['[10.0.0.1]', 'https://mail.example', 'MAIL.example', 'mail..example']],
-    ['MAIL_FROM', ['<gate@x.example', 'a@x.example, b@x.example', 'A <a@x.example>\r\nBcc: b@x.example']],
-    ['BREACHED_PASSWORDS_URL', ['ftp://api.example', 'https://api.example/', 'https://u:p@api.example']],
-    ['TRUST_PROXY', ['true', 'proxy.internal', '10.0.0.0/', '10.0.0.0/8/8', '300.0.0.1', '::/129']],
-    ['MASTER_KEYS', [KEY, `:${KEY}`, `id:${KEY}x`, 'id:c2hvcnQ=', `a:${KEY},a:${OTHER_KEY}`]],
-    ['LIMIT_REFRESH', ['30', '0/60', '30/0', '-1/60', '30/60/60', '1.5/60']],
-  ] as const)('an invalid %s is refused', ([name, texts]) => {
-    for (const text of texts) expect([text, namesOf({ [name]: text })]).toEqual([text, [name]])
-  })
-
-  test('every limit can be set as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)', () => {
-    const limits = Object.entries(defaults.limits).map(
-      ([key, limit], index) => [key, { ...limit, max: index + 1, windowSeconds: 11 }] as const,
-    )
-    const env = Object.fromEntries(limits.map(([, { name, max }]) => [variableOf(name), `${max}/11`]))
-    expect(loadConfig(env).limits).toEqual(Object.fromEntries(limits))
-  })
-
-  test('RATE_LIMIT_SCALE scales limits, never below 1', () => {
-    expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
-    expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
+test('outside production, the defaults need no other machine', () => {
+  expect(defaults).toMatchObject({
+    databaseUrl: undefined,
+    masterKeys: [],
+    publicUrl: 'http://localhost:3000',
+    hasPages: true,
+    listen: { host: '127.0.0.1', port: 3000 },
+    mail: { smtpUrl: undefined, requireTls: false, clientName: 'localhost' },
+    passkeys: { rpId: 'localhost', origins: ['http://localhost:3000'] },
+    drainDelaySeconds: 0,
+    workers: 1,
+    warnings: [],
   })
 })
 
-describe('production:', () => {
-  test('production requires variables without a safe default', () => {
-    expect(faultsOf(PRODUCTION)).toEqual([])
-    expect(namesOf({ NODE_ENV: 'production' })).toEqual([
-      'DATABASE_URL',
-      'MASTER_KEYS',
-      'PUBLIC_URL',
-      'SMTP_URL',
-    ])
-    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
-      expect(namesOf({ ...PRODUCTION, [name]: '' })).toEqual([name])
-    }
+test('every variable can be set', () => {
+  const numbers = [
+    ['DRAIN_DELAY_SECONDS', 7],
+    ['ACCESS_TOKEN_TTL_SECONDS', 60],
+    ['REFRESH_TOKEN_TTL_SECONDS', 3600],
+    ['SESSION_MAX_AGE_SECONDS', 7200],
+    ['COOKIE_IDLE_SECONDS', 600],
+    ['COOKIE_MAX_AGE_SECONDS', 1200],
+    ['AUDIT_RETENTION_DAYS', 90],
+    ['EVENT_RETENTION_DAYS', 30],
+    ['MAX_SESSIONS_PER_MEMBER', 20],
+    ['SIGNATURE_TOLERANCE_SECONDS', 30],
+    ['IDEMPOTENCY_WINDOW_SECONDS', 0],
+    ['REFRESH_RACE_SECONDS', 0],
+    ['REFRESH_GRACE_SECONDS', 5],
+    ['DATABASE_POOL_SIZE', 20],
+    ['WORKERS', 3],
+  ] as const
+  const config = loadConfig({
+    ...PRODUCTION,
+    ...Object.fromEntries(numbers.map(([name, value]) => [name, String(value)])),
+    MASTER_KEYS: ` first:${KEY} , second:${OTHER_KEY} `,
+    PAGES_URL: 'https://app.example.com',
+    PASSKEY_RP_ID: 'example.com',
+    HOST: '0.0.0.0',
+    PORT: '0',
+    OPS_HOST: '::1',
+    OPS_PORT: '65535',
+    PLATFORM_HOST: '10.0.0.7',
+    PLATFORM_PORT: '4002',
+    DATA_DIR: '/var/lib/gatehouse',
+    MAX_MEMBERS: '30',
+    MAX_MEMBERS_IN_TRIAL: '3',
+    MAX_INVITATIONS_IN_TRIAL: '2',
+    SMTP_NAME: 'mail.example.com',
+    MAIL_FROM: 'Gatehouse <gate@example.com>',
+    DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
+    BREACHED_PASSWORDS_URL: 'https://api.pwnedpasswords.com/range',
+    TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
+    LOG_LEVEL: 'warn',
+    LIMIT_SIGN_IN_FAILURES: '5/60',
   })
-
-  test('production sends email over TLS unless turned off, and drains before it stops', () => {
-    const { mail, drainDelaySeconds } = loadConfig(PRODUCTION)
-    expect(drainDelaySeconds).toBe(5)
-    expect(loadConfig({ ...PRODUCTION, DRAIN_DELAY_SECONDS: '0' }).drainDelaySeconds).toBe(0)
-    expect(mail).toMatchObject({
+  expect(config).toEqual({
+    ...defaults,
+    ...Object.fromEntries(numbers.map(([name, value]) => [camelCase(name), value])),
+    databaseUrl: PRODUCTION.DATABASE_URL,
+    masterKeys: [
+      { id: 'first', key: randomKey('one') },
+      { id: 'second', key: randomKey('other') },
+    ],
+    publicUrl: 'https://auth.example.com',
+    pagesUrl: 'https://app.example.com',
+    hasPages: false,
+    passkeys: {
+      rpId: 'example.com',
+      origins: ['https://auth.example.com', 'https://app.example.com', 'https://admin.example.com:8443'],
+    },
+    listen: { host: '0.0.0.0', port: 0 },
+    opsListen: { host: '::1', port: 65_535 },
+    platformListen: { host: '10.0.0.7', port: 4002 },
+    dataDir: '/var/lib/gatehouse',
+    quotas: { members: 30, membersInTrial: 3, invitationsInTrial: 2 },
+    mail: {
+      smtpUrl: PRODUCTION.SMTP_URL,
       requireTls: true,
-      from: { name: 'gatehouse', address: 'no-reply@auth.example.com' },
-    })
-    const SMTP_URL = 'smtp://127.0.0.1:25?requireTLS=false'
-    expect(loadConfig({ ...PRODUCTION, SMTP_URL }).mail.requireTls).toBe(false)
+      clientName: 'mail.example.com',
+      from: { name: 'Gatehouse', address: 'gate@example.com' },
+    },
+    dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
+    breachedPasswordsUrl: 'https://api.pwnedpasswords.com/range',
+    trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
+    logLevel: 'warn',
+    limits: {
+      ...defaults.limits,
+      signInFailures: { name: 'sign-in-failures', max: 5, windowSeconds: 60 },
+    },
   })
+})
 
-  test('production refuses scaled limits', () => {
-    expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1000' })).toEqual(['RATE_LIMIT_SCALE'])
-    expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '0.5' })).toEqual(['RATE_LIMIT_SCALE'])
-    expect(faultsOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1' })).toEqual([])
+test('DATABASE_URL can name only one host', () => {
+  for (const DATABASE_URL of [
+    'postgres://db',
+    'postgresql://user:p,a:s@s@db.example:5432/name?sslmode=require&application_name=a,b',
+    'postgres://db/name?user=me@db&application_name=a/b?c',
+    'postgres://user:p%2Cw@[2001:db8::1]:5432/name',
+    'postgres://user@/name?host=/var/run/postgresql&port=5433',
+    'postgres://user@%2Fvar%2Frun%2Fpostgresql/name',
+  ])
+    expect(loadConfig({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
+  const [fault] = faultsOf({ DATABASE_URL: 'postgres://u:s3cret@h1,h2/db' })
+  expect(fault).toMatch(/DATABASE_URL: must name one host and one port, those of an HAProxy/)
+  expect(fault).not.toMatch(/s3cret|h1/)
+})
+
+test.for(['12#x', '12?x', 'p@ss/word'])('the password %s in a URL must be percent-encoded', (password) => {
+  for (const [name, read, url] of [
+    ['DATABASE_URL', (config: Config) => config.databaseUrl, 'postgres://user:PASSWORD@db/name'],
+    ['SMTP_URL', (config: Config) => config.mail.smtpUrl, 'smtp://user:PASSWORD@mail.example:587'],
+  ] as const) {
+    const [fault, ...others] = faultsOf({ [name]: url.replace('PASSWORD', password) })
+    expect([fault, others]).toEqual([expect.stringMatching(`${name}: .*percent-encoded`), []])
+    expect(fault).not.toContain(password)
+    const encoded = url.replace('PASSWORD', encodeURIComponent(password))
+    expect(read(loadConfig({ [name]: encoded }))).toBe(encoded)
+  }
+})
+
+test('all faults are reported together by their names (ASVS 13.1.2)', () => {
+  const env = {
+    DATABASE_URL: 'mysql://db',
+    MASTER_KEYS: 'x',
+    PUBLIC_URL: 'auth.example.com',
+    PORT: '65536',
+    OPS_PORT: 'three',
+    ACCESS_TOKEN_TTL_SECONDS: '0',
+    COOKIE_IDLE_SECONDS: '1.5',
+    SMTP_URL: 'smtp.example.com',
+    MAIL_FROM: 'nobody',
+    DASHBOARD_ORIGINS: 'https://app.example.com/',
+    TRUST_PROXY: '10.0.0.0/33',
+    DATABASE_POOL_SIZE: '1',
+    LOG_LEVEL: 'loud',
+    RATE_LIMIT_SCALE: '0',
+    LIMIT_REFRESH: '30',
+  }
+  expect(namesOf(env).sort()).toEqual(Object.keys(env).sort())
+  const several = { PUBLIC_URL: 'http://a.example/x', MASTER_KEYS: 'x', REFRESH_RACE_SECONDS: '-1' }
+  expect(namesOf({ ...PRODUCTION, ...several }).sort()).toEqual(Object.keys(several).sort())
+})
+
+test.for([
+  ['PORT', ['-1', '65536', '3000.5', '0x10']],
+  ['SESSION_MAX_AGE_SECONDS', ['0', '99999999999', '1 hour']],
+  ['DRAIN_DELAY_SECONDS', ['-1', '601', '0.5']],
+  ['RATE_LIMIT_SCALE', ['0', 'NaN', '2000000']],
+  ['DATABASE_URL', ['localhost', 'postgres://u@[::1]:5432,[::2]:5432/db', 'postgres://u@/db?host=a,b']],
+  ['DATABASE_URL', ['postgres:///db?host=a&host=b', 'postgres://a/db?sslmode=require&port=1,2']],
+  ['PUBLIC_URL', ['auth.example', 'ftp://a.example', 'https://a.example/api', 'https://u:p@a.example']],
+  ['DASHBOARD_ORIGINS', ['*', 'https://*.example.com', 'https://a.example/x', 'https://A.example']],
+  ['SMTP_URL', ['http://smtp.example', 'smtp://', 'smtp://x.example?requiretls=false', 'smtp://x:99999']],
+  ['SMTP_NAME', ['[10.0.0.1]', 'https://mail.example', 'MAIL.example', 'mail..example']],
+  ['MAIL_FROM', ['<gate@x.example', 'a@x.example, b@x.example', 'A <a@x.example>\r\nBcc: b@x.example']],
+  ['BREACHED_PASSWORDS_URL', ['ftp://api.example', 'https://api.example/', 'https://u:p@api.example']],
+  ['TRUST_PROXY', ['true', 'proxy.internal', '10.0.0.0/', '10.0.0.0/8/8', '300.0.0.1', '::/129']],
+  ['MASTER_KEYS', [KEY, `:${KEY}`, `id:${KEY}x`, 'id:c2hvcnQ=', `a:${KEY},a:${OTHER_KEY}`]],
+  ['LIMIT_REFRESH', ['30', '0/60', '30/0', '-1/60', '30/60/60', '1.5/60']],
+] as const)('an invalid %s is refused', ([name, texts]) => {
+  for (const text of texts) expect([text, namesOf({ [name]: text })]).toEqual([text, [name]])
+})
+
+test('every limit can be set as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)', () => {
+  const limits = Object.entries(defaults.limits).map(
+    ([key, limit], index) => [key, { ...limit, max: index + 1, windowSeconds: 11 }] as const,
+  )
+  const env = Object.fromEntries(limits.map(([, { name, max }]) => [variableOf(name), `${max}/11`]))
+  expect(loadConfig(env).limits).toEqual(Object.fromEntries(limits))
+})
+
+test('RATE_LIMIT_SCALE scales limits, never below 1', () => {
+  expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
+  expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
+})
+
+test('production requires variables without a safe default', () => {
+  expect(faultsOf(PRODUCTION)).toEqual([])
+  expect(namesOf({ NODE_ENV: 'production' })).toEqual([
+    'DATABASE_URL',
+    'MASTER_KEYS',
+    'PUBLIC_URL',
+    'SMTP_URL',
+  ])
+  for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
+    expect(namesOf({ ...PRODUCTION, [name]: '' })).toEqual([name])
+  }
+})
+
+test('production sends email over TLS unless turned off, and drains before it stops', () => {
+  const { mail, drainDelaySeconds } = loadConfig(PRODUCTION)
+  expect(drainDelaySeconds).toBe(5)
+  expect(loadConfig({ ...PRODUCTION, DRAIN_DELAY_SECONDS: '0' }).drainDelaySeconds).toBe(0)
+  expect(mail).toMatchObject({
+    requireTls: true,
+    from: { name: 'gatehouse', address: 'no-reply@auth.example.com' },
   })
+  const SMTP_URL = 'smtp://127.0.0.1:25?requireTLS=false'
+  expect(loadConfig({ ...PRODUCTION, SMTP_URL }).mail.requireTls).toBe(false)
+})
 
-  const refused = (env: Record<string, string>) => namesOf({ ...PRODUCTION, ...env })
+test('production refuses scaled limits', () => {
+  expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1000' })).toEqual(['RATE_LIMIT_SCALE'])
+  expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '0.5' })).toEqual(['RATE_LIMIT_SCALE'])
+  expect(faultsOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1' })).toEqual([])
+})
 
-  test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)', () => {
-    for (const origin of ['http://auth.example.com', 'http://10.0.0.1', 'http://localhost.example.com']) {
-      expect(refused({ PUBLIC_URL: origin })).toEqual(['PUBLIC_URL'])
-      expect(refused({ DASHBOARD_ORIGINS: `https://a.example, ${origin}` })).toEqual(['DASHBOARD_ORIGINS'])
-    }
-    for (const origin of [
-      'http://localhost:3000',
-      'http://127.0.0.1',
-      'http://[::1]:3000',
-      'http://app.localhost',
-    ]) {
-      expect(refused({ PUBLIC_URL: origin, DASHBOARD_ORIGINS: origin })).toEqual([])
-    }
-  })
+const refused = (env: Record<string, string>) => namesOf({ ...PRODUCTION, ...env })
 
-  test('production refuses master keys that are not random (ASVS 11.5.1)', () => {
-    const weak = [
-      Buffer.alloc(32, randomKey('x').subarray(0, 16)),
-      Buffer.from(Array.from({ length: 32 }, (_, index) => index)),
-      Buffer.from('please-change-this-master-key-!!'),
-    ].map((key) => key.toString('base64'))
-    for (const key of weak) {
-      expect([key, refused({ MASTER_KEYS: `first:${KEY},second:${key}` })]).toEqual([key, ['MASTER_KEYS']])
-      expect(namesOf({ MASTER_KEYS: `first:${key}` })).toEqual([])
-    }
-  })
+test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)', () => {
+  for (const origin of ['http://auth.example.com', 'http://10.0.0.1', 'http://localhost.example.com']) {
+    expect(refused({ PUBLIC_URL: origin })).toEqual(['PUBLIC_URL'])
+    expect(refused({ DASHBOARD_ORIGINS: `https://a.example, ${origin}` })).toEqual(['DASHBOARD_ORIGINS'])
+  }
+  for (const origin of [
+    'http://localhost:3000',
+    'http://127.0.0.1',
+    'http://[::1]:3000',
+    'http://app.localhost',
+  ]) {
+    expect(refused({ PUBLIC_URL: origin, DASHBOARD_ORIGINS: origin })).toEqual([])
+  }
+})
 
-  test('production accepts all random master keys', () => {
-    const keys = Array.from({ length: 200 }, (_, index) => randomKey(`key ${index}`).toString('base64'))
-    expect(refused({ MASTER_KEYS: keys.map((key, index) => `k${index}:${key}`).join() })).toEqual([])
-  })
+test('production refuses master keys that are not random (ASVS 11.5.1)', () => {
+  const weak = [
+    Buffer.alloc(32, randomKey('x').subarray(0, 16)),
+    Buffer.from(Array.from({ length: 32 }, (_, index) => index)),
+    Buffer.from('please-change-this-master-key-!!'),
+  ].map((key) => key.toString('base64'))
+  for (const key of weak) {
+    expect([key, refused({ MASTER_KEYS: `first:${KEY},second:${key}` })]).toEqual([key, ['MASTER_KEYS']])
+    expect(namesOf({ MASTER_KEYS: `first:${key}` })).toEqual([])
+  }
+})
 
-  test.for([
-    ['REFRESH_RACE_SECONDS', '86400'],
-    ['REFRESH_GRACE_SECONDS', '3600'],
-    ['IDEMPOTENCY_WINDOW_SECONDS', '86400'],
-    ['SIGNATURE_TOLERANCE_SECONDS', '86400'],
-    ['SIGNATURE_TOLERANCE_SECONDS', '1'],
-    ['ACCESS_TOKEN_TTL_SECONDS', '1'],
-    ['SESSION_MAX_AGE_SECONDS', '315360000'],
-    // An access token that outlives its refresh token, and so on.
-    ['ACCESS_TOKEN_TTL_SECONDS', '86400', { REFRESH_TOKEN_TTL_SECONDS: '3600' }],
-    ['REFRESH_TOKEN_TTL_SECONDS', '7776000'],
-    ['COOKIE_IDLE_SECONDS', '1209600'],
-  ] as const)('production refuses %s=%s', ([name, value, others = {}]) => {
-    expect(refused({ [name]: value, ...others })).toEqual([name])
-    expect(namesOf({ [name]: value, ...others })).toEqual([])
-  })
+test('production accepts all random master keys', () => {
+  const keys = Array.from({ length: 200 }, (_, index) => randomKey(`key ${index}`).toString('base64'))
+  expect(refused({ MASTER_KEYS: keys.map((key, index) => `k${index}:${key}`).join() })).toEqual([])
+})
 
-  test('production refuses limits that are too loose or too strict (ASVS 2.4.1)', () => {
-    for (const [name, value] of [
-      ['LIMIT_SIGN_IN_FAILURES', '999999999/1'],
-      ['LIMIT_SIGN_IN_FAILURES', '10/1'],
-      ['LIMIT_REFRESH', '3001/60'],
-      ['LIMIT_REFRESH', '3000/9999999'],
-      ['LIMIT_INGEST', '1/864000'],
-    ] as const) {
-      expect([value, refused({ [name]: value })]).toEqual([value, [name]])
-      expect(namesOf({ [name]: value })).toEqual([])
-    }
-    expect(refused({ LIMIT_REFRESH: '3000/60', LIMIT_INGEST: '50000/1', LIMIT_REGISTER: '1/86400' })).toEqual(
-      [],
-    )
-  })
+test.for([
+  ['REFRESH_RACE_SECONDS', '86400'],
+  ['REFRESH_GRACE_SECONDS', '3600'],
+  ['IDEMPOTENCY_WINDOW_SECONDS', '86400'],
+  ['SIGNATURE_TOLERANCE_SECONDS', '86400'],
+  ['SIGNATURE_TOLERANCE_SECONDS', '1'],
+  ['ACCESS_TOKEN_TTL_SECONDS', '1'],
+  ['SESSION_MAX_AGE_SECONDS', '315360000'],
+  // An access token that outlives its refresh token, and so on.
+  ['ACCESS_TOKEN_TTL_SECONDS', '86400', { REFRESH_TOKEN_TTL_SECONDS: '3600' }],
+  ['REFRESH_TOKEN_TTL_SECONDS', '7776000'],
+  ['COOKIE_IDLE_SECONDS', '1209600'],
+] as const)('production refuses %s=%s', ([name, value, others = {}]) => {
+  expect(refused({ [name]: value, ...others })).toEqual([name])
+  expect(namesOf({ [name]: value, ...others })).toEqual([])
+})
 
-  test('a value with several faults is reported once', () => {
-    const names = refused({ PUBLIC_URL: 'http://a.example/x', MASTER_KEYS: 'x', REFRESH_RACE_SECONDS: '-1' })
-    expect(names.sort()).toEqual(['MASTER_KEYS', 'PUBLIC_URL', 'REFRESH_RACE_SECONDS'])
-  })
+test('production refuses limits that are too loose or too strict (ASVS 2.4.1)', () => {
+  for (const [name, value] of [
+    ['LIMIT_SIGN_IN_FAILURES', '999999999/1'],
+    ['LIMIT_SIGN_IN_FAILURES', '10/1'],
+    ['LIMIT_REFRESH', '3001/60'],
+    ['LIMIT_REFRESH', '3000/9999999'],
+    ['LIMIT_INGEST', '1/864000'],
+  ] as const) {
+    expect([value, refused({ [name]: value })]).toEqual([value, [name]])
+    expect(namesOf({ [name]: value })).toEqual([])
+  }
+  expect(refused({ LIMIT_REFRESH: '3000/60', LIMIT_INGEST: '50000/1', LIMIT_REGISTER: '1/86400' })).toEqual(
+    [],
+  )
 })
 
 test('TRUST_PROXY can be any network of proxies, not a large part of the internet (ASVS 4.1.3)', () => {

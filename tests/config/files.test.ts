@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { type Config, loadConfig } from '../../src/config.ts'
 import { readEnvFile } from '../../src/config-files.ts'
 import { faultsOf, KEY, PRODUCTION } from './production.ts'
@@ -47,46 +47,43 @@ test('a missing, empty, or invalid secret file is one fault, without its text', 
   expect(fault).not.toContain(KEY)
 })
 
-describe('.env', () => {
-  const readText = async (content: string | Buffer) => readEnvFile(await fileOf(content))
+const readText = async (content: string | Buffer) => readEnvFile(await fileOf(content))
 
-  test('.env can have a byte order mark and any line breaks', async () => {
-    const variables = { NODE_ENV: 'production', PORT: '4000' }
-    for (const text of ['NODE_ENV=production\nPORT=4000\n', 'NODE_ENV=production\r\n\r\nPORT=4000'])
-      for (const mark of ['', '\uFEFF'])
-        expect(await readText(mark + text)).toEqual({ variables, faults: [] })
-  })
+test('.env can have a byte order mark and any line breaks', async () => {
+  const variables = { NODE_ENV: 'production', PORT: '4000' }
+  for (const text of ['NODE_ENV=production\nPORT=4000\n', 'NODE_ENV=production\r\n\r\nPORT=4000'])
+    for (const mark of ['', '\uFEFF']) expect(await readText(mark + text)).toEqual({ variables, faults: [] })
+})
 
-  test('.env in UTF-16 is a fault', async () => {
-    const text = 'NODE_ENV=production\nPORT=4000\n'
-    const littleEndian = Buffer.from(`\uFEFF${text}`, 'utf16le')
-    for (const bytes of [littleEndian, Buffer.from(littleEndian).swap16(), Buffer.from(text, 'utf16le')])
-      expect(await readText(bytes)).toEqual({ variables: {}, faults: ['.env: must be in UTF-8'] })
-  })
+test('.env in UTF-16 is a fault', async () => {
+  const text = 'NODE_ENV=production\nPORT=4000\n'
+  const littleEndian = Buffer.from(`\uFEFF${text}`, 'utf16le')
+  for (const bytes of [littleEndian, Buffer.from(littleEndian).swap16(), Buffer.from(text, 'utf16le')])
+    expect(await readText(bytes)).toEqual({ variables: {}, faults: ['.env: must be in UTF-8'] })
+})
 
-  test('a line of .env that Node ignores is a fault', async () => {
-    const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
-    const { variables, faults } = await readText(text)
-    expect(variables).toMatchObject({ HOST: '::', WORKERS: '2' })
-    expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value`))
-  })
+test('a line of .env that Node ignores is a fault', async () => {
+  const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
+  const { variables, faults } = await readText(text)
+  expect(variables).toMatchObject({ HOST: '::', WORKERS: '2' })
+  expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value`))
+})
 
-  test('.env can have comments, exports, and quoted values of several lines', async () => {
-    const text = [
-      '# PORT: 4000, and a "quote',
-      '  export HOST = "::" # a comment: of ours',
-      'PAGES_URL=',
-      `MAIL_FROM='Acme: it "is"\nus' <x>`,
-      'CELL=`a\nPORT: 1`',
-      "SMTP_NAME=it's",
-      '\t',
-    ]
-    const { variables, faults } = await readText(text.join('\n'))
-    expect([faults, variables['CELL'], variables['HOST']]).toEqual([[], 'a\nPORT: 1', '::'])
-  })
+test('.env can have comments, exports, and quoted values of several lines', async () => {
+  const text = [
+    '# PORT: 4000, and a "quote',
+    '  export HOST = "::" # a comment: of ours',
+    'PAGES_URL=',
+    `MAIL_FROM='Acme: it "is"\nus' <x>`,
+    'CELL=`a\nPORT: 1`',
+    "SMTP_NAME=it's",
+    '\t',
+  ]
+  const { variables, faults } = await readText(text.join('\n'))
+  expect([faults, variables['CELL'], variables['HOST']]).toEqual([[], 'a\nPORT: 1', '::'])
+})
 
-  test('faults of .env are reported with all others', () => {
-    const faults = ['.env: must be in UTF-8']
-    expect(() => loadConfig({ PORT: 'x' }, [], faults)).toThrow(/\.env: must .*\n.* PORT: /)
-  })
+test('faults of .env are reported with all others', () => {
+  const faults = ['.env: must be in UTF-8']
+  expect(() => loadConfig({ PORT: 'x' }, [], faults)).toThrow(/\.env: must .*\n.* PORT: /)
 })

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
 import { faultsOf, namesOf, PRODUCTION } from './production.ts'
 
@@ -6,39 +6,37 @@ import { faultsOf, namesOf, PRODUCTION } from './production.ts'
 
 const SMTP = 'smtp://gate:secret@mail.example.com:587'
 
-describe('DATABASE_URL in production:', () => {
-  const withUrl = (DATABASE_URL: string) => ({ ...PRODUCTION, DATABASE_URL })
+const withUrl = (DATABASE_URL: string) => ({ ...PRODUCTION, DATABASE_URL })
 
-  test.for([
-    'postgres://u:p@db.example/name?sslmode=verify-full',
-    'postgres://u:p@127.0.0.1:5432/name?sslmode=disable',
-    'postgres://u:p@[::1]:5432/name',
-    'postgres:///name?host=/var/run/postgresql',
-    'postgres://u@%2Fvar%2Frun%2Fpostgresql/name',
-  ])('DATABASE_URL can be %s', (url) => {
-    expect(faultsOf(withUrl(url))).toEqual([])
-  })
+test.for([
+  'postgres://u:p@db.example/name?sslmode=verify-full',
+  'postgres://u:p@127.0.0.1:5432/name?sslmode=disable',
+  'postgres://u:p@[::1]:5432/name',
+  'postgres:///name?host=/var/run/postgresql',
+  'postgres://u@%2Fvar%2Frun%2Fpostgresql/name',
+])('DATABASE_URL can be %s', (url) => {
+  expect(faultsOf(withUrl(url))).toEqual([])
+})
 
-  test.for([
-    'postgres://u:p@db.example/name',
-    'postgres://u:p@10.0.0.5/name?sslmode=require',
-    'postgres://u:p@db.example/name?sslmode=no-verify',
-    'postgres://u:p@db.example/name?sslmode=verify-full&sslmode=disable',
-    'postgres://u:p@localhost/name?host=db.example',
-    'postgres://u:p@localhost.example/name',
-  ])('DATABASE_URL can be %s only with ALLOW_PLAINTEXT', (url) => {
-    const [fault, ...others] = faultsOf(withUrl(url))
-    expect(fault).toMatch(/DATABASE_URL: must have sslmode=verify-full .*ALLOW_PLAINTEXT names database/)
-    expect(others).toEqual([])
-    expect(namesOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp' })).toEqual(['DATABASE_URL'])
-    expect(faultsOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp, database' })).toEqual([])
-    expect(faultsOf({ DATABASE_URL: url })).toEqual([])
-  })
+test.for([
+  'postgres://u:p@db.example/name',
+  'postgres://u:p@10.0.0.5/name?sslmode=require',
+  'postgres://u:p@db.example/name?sslmode=no-verify',
+  'postgres://u:p@db.example/name?sslmode=verify-full&sslmode=disable',
+  'postgres://u:p@localhost/name?host=db.example',
+  'postgres://u:p@localhost.example/name',
+])('DATABASE_URL can be %s only with ALLOW_PLAINTEXT', (url) => {
+  const [fault, ...others] = faultsOf(withUrl(url))
+  expect(fault).toMatch(/DATABASE_URL: must have sslmode=verify-full .*ALLOW_PLAINTEXT names database/)
+  expect(others).toEqual([])
+  expect(namesOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp' })).toEqual(['DATABASE_URL'])
+  expect(faultsOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp, database' })).toEqual([])
+  expect(faultsOf({ DATABASE_URL: url })).toEqual([])
+})
 
-  test('DATABASE_URL without a host uses PGHOST', () => {
-    expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: 'db.example' })).toEqual(['DATABASE_URL'])
-    expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: '/var/run/postgresql' })).toEqual([])
-  })
+test('DATABASE_URL without a host uses PGHOST', () => {
+  expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: 'db.example' })).toEqual(['DATABASE_URL'])
+  expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: '/var/run/postgresql' })).toEqual([])
 })
 
 test('SMTP_URL can turn TLS off only locally or with ALLOW_PLAINTEXT', () => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { answersOn, open } from '../http/raw.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
@@ -83,88 +83,86 @@ test('unknown and known companies get their response after the body', async () =
   }
 })
 
-describe('a network that senders share', () => {
-  test('bad signatures of strangers do not block a known sender', async () => {
-    const from = '192.0.2.10'
-    expect((await send(sender, from)).status).toBe(202)
-    await forgeAll(other.companyId, from)
-    expect((await forge(other.companyId, from)).status).toBe(429)
-    expect((await send(other, from)).status).toBe(429)
-    expect((await send(sender, from)).status).toBe(202)
-    service.clock.advance(60)
-    expect((await send(other, from)).status).toBe(202)
-  })
+test('bad signatures of strangers do not block a known sender', async () => {
+  const from = '192.0.2.10'
+  expect((await send(sender, from)).status).toBe(202)
+  await forgeAll(other.companyId, from)
+  expect((await forge(other.companyId, from)).status).toBe(429)
+  expect((await send(other, from)).status).toBe(429)
+  expect((await send(sender, from)).status).toBe(202)
+  service.clock.advance(60)
+  expect((await send(other, from)).status).toBe(202)
+})
 
-  test('beyond the limit, 20 bad signatures per second of a known sender are verified', async () => {
-    const from = '192.0.2.11'
-    for (const each of [sender, other]) expect((await send(each, from)).status).toBe(202)
-    await forgeAll(sender.companyId, from)
-    // Neither valid signatures nor stale timestamps use this budget.
-    for (const _ of times(20, () => {})) {
-      const stale = headOf(sender, from, { 'webhook-timestamp': '1' })
-      expect(await askWithoutBody(stale)).toEqual([401, 'invalid_signature'])
-      expect((await send(sender, from)).status).toBe(202)
-      expect((await forge(sender.companyId, from)).status).toBe(401)
-    }
-    expect(await askWithoutBody(headOf(sender, from))).toEqual([429, 'rate_limited'])
-    const { status, headers } = await send(sender, from)
-    expect([status, headers['ratelimit-policy'], headers['retry-after']]).toEqual([
-      429,
-      '"signature-checks";q=20;w=1',
-      '1',
-    ])
-    // They count for that company only.
-    expect((await send(other, from)).status).toBe(202)
-    expect((await forge(crypto.randomUUID(), from)).status).toBe(401)
-    service.clock.advance(1)
+test('beyond the limit, 20 bad signatures per second of a known sender are verified', async () => {
+  const from = '192.0.2.11'
+  for (const each of [sender, other]) expect((await send(each, from)).status).toBe(202)
+  await forgeAll(sender.companyId, from)
+  // Neither valid signatures nor stale timestamps use this budget.
+  for (const _ of times(20, () => {})) {
+    const stale = headOf(sender, from, { 'webhook-timestamp': '1' })
+    expect(await askWithoutBody(stale)).toEqual([401, 'invalid_signature'])
     expect((await send(sender, from)).status).toBe(202)
-  })
+    expect((await forge(sender.companyId, from)).status).toBe(401)
+  }
+  expect(await askWithoutBody(headOf(sender, from))).toEqual([429, 'rate_limited'])
+  const { status, headers } = await send(sender, from)
+  expect([status, headers['ratelimit-policy'], headers['retry-after']]).toEqual([
+    429,
+    '"signature-checks";q=20;w=1',
+    '1',
+  ])
+  // They count for that company only.
+  expect((await send(other, from)).status).toBe(202)
+  expect((await forge(crypto.randomUUID(), from)).status).toBe(401)
+  service.clock.advance(1)
+  expect((await send(sender, from)).status).toBe(202)
+})
 
-  test('a known sender is accepted while ten forgeries per second name it', async () => {
-    const from = '192.0.2.15'
-    expect((await send(sender, from)).status).toBe(202)
-    await forgeAll(sender.companyId, from)
-    // Some seconds of one window of the limit, and of the next one.
-    for (const seconds of [1, 1, 1, 1, 58, 1, 1, 1]) {
-      const bad = times(10, () => forge(sender.companyId, from))
-      const good = times(5, () => send(sender, from))
-      expect((await Promise.all(good)).map(({ status }) => status)).toEqual(times(5, () => 202))
-      expect((await Promise.all(bad)).map(({ status }) => status)).toEqual(times(10, () => 401))
-      service.clock.advance(seconds)
-    }
-  })
+test('a known sender is accepted while ten forgeries per second name it', async () => {
+  const from = '192.0.2.15'
+  expect((await send(sender, from)).status).toBe(202)
+  await forgeAll(sender.companyId, from)
+  // Some seconds of one window of the limit, and of the next one.
+  for (const seconds of [1, 1, 1, 1, 58, 1, 1, 1]) {
+    const bad = times(10, () => forge(sender.companyId, from))
+    const good = times(5, () => send(sender, from))
+    expect((await Promise.all(good)).map(({ status }) => status)).toEqual(times(5, () => 202))
+    expect((await Promise.all(bad)).map(({ status }) => status)).toEqual(times(10, () => 401))
+    service.clock.advance(seconds)
+  }
+})
 
-  test('concurrent bad signatures are limited like sequential ones', async () => {
-    const from = '192.0.2.17'
-    expect((await send(sender, from)).status).toBe(202)
-    const answers = await Promise.all(times(40, () => forge(sender.companyId, from)))
-    expect(answers.filter(({ status }) => status === 401)).toHaveLength(25)
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(15)
-  })
+test('concurrent bad signatures are limited like sequential ones', async () => {
+  const from = '192.0.2.17'
+  expect((await send(sender, from)).status).toBe(202)
+  const answers = await Promise.all(times(40, () => forge(sender.companyId, from)))
+  expect(answers.filter(({ status }) => status === 401)).toHaveLength(25)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(15)
+})
 
-  test('a sender is unknown to a network after one day', async () => {
-    const from = '192.0.2.12'
-    expect((await send(sender, from)).status).toBe(202)
-    service.clock.advance(24 * 3600)
-    await forgeAll(crypto.randomUUID(), from)
-    expect((await send(sender, from)).status).toBe(429)
-  })
+test('a sender is unknown to a network after one day', async () => {
+  const from = '192.0.2.12'
+  expect((await send(sender, from)).status).toBe(202)
+  service.clock.advance(24 * 3600)
+  await forgeAll(crypto.randomUUID(), from)
+  expect((await send(sender, from)).status).toBe(429)
+})
 
-  test('a replaced secret does not make its sender known', async () => {
-    const from = '192.0.2.13'
-    const replaced = await addSender()
-    // The first instance remembers the secret that the second one replaces.
-    expect((await send(replaced, '192.0.2.14')).status).toBe(202)
-    const { accessToken } = await service.loginAs(replaced)
-    const answer = await service.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
-    expect(answer.status).toBe(200)
-    for (const _ of times(5, () => {})) expect((await send(replaced, from)).status).toBe(401)
-    expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
-  })
+test('a replaced secret does not make its sender known', async () => {
+  const from = '192.0.2.13'
+  const replaced = await addSender()
+  // The first instance remembers the secret that the second one replaces.
+  expect((await send(replaced, '192.0.2.14')).status).toBe(202)
+  const { accessToken } = await service.loginAs(replaced)
+  const answer = await service.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
+  expect(answer.status).toBe(200)
+  for (const _ of times(5, () => {})) expect((await send(replaced, from)).status).toBe(401)
+  expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
+})
 
-  test('an IPv6 /48 can send four times as many bad signatures as a /64', async () => {
-    for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
-    expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
-    expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)
-  })
+test('an IPv6 /48 can send four times as many bad signatures as a /64', async () => {
+  for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
+  expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
+  expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)
 })

@@ -137,172 +137,164 @@ test('an event of 512 KiB is stored, whatever its text and names (ASVS 2.4.1)', 
     expect(await post(payload)).toMatchObject(accepted(1))
 })
 
-describe('occurredAt', () => {
-  /** Each row's times are one instant. */
-  test.each([
-    [['2026-03-01T10:00:00Z', '2026-03-01t10:00:00z', '2026-03-01T12:00:00+02:00']],
-    [['2026-03-01T10:00:00.5Z', '2026-03-01T10:00:00.500000Z', '2026-02-28T23:30:00.5-10:30']],
-    [['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.0000010Z']],
-    [['2016-12-31T23:59:60Z', '2017-01-01T00:00:00Z', '2016-12-31T15:59:60-08:00']],
-    [['0001-01-01T00:00:00+14:00', '0001-01-01T01:59:00+15:59']],
-  ])('occurredAt is one instant in each spelling: %j (RFC 3339)', async (spellings) => {
-    const id = newId()
-    const written = spellings.map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
-    for (const [index, payload] of written.entries()) {
-      expect(await post(payload)).toMatchObject(index === 0 ? accepted(1) : accepted(0, 1))
-    }
-    // And in one request.
-    const fresh = written.map((payload) => ({ ...payload, id: `${id}-once` }))
-    expect(await post({ events: fresh })).toMatchObject(accepted(1, spellings.length - 1))
-  })
+/** Each row's times are one instant. */
+test.each([
+  [['2026-03-01T10:00:00Z', '2026-03-01t10:00:00z', '2026-03-01T12:00:00+02:00']],
+  [['2026-03-01T10:00:00.5Z', '2026-03-01T10:00:00.500000Z', '2026-02-28T23:30:00.5-10:30']],
+  [['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.0000010Z']],
+  [['2016-12-31T23:59:60Z', '2017-01-01T00:00:00Z', '2016-12-31T15:59:60-08:00']],
+  [['0001-01-01T00:00:00+14:00', '0001-01-01T01:59:00+15:59']],
+])('occurredAt is one instant in each spelling: %j (RFC 3339)', async (spellings) => {
+  const id = newId()
+  const written = spellings.map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
+  for (const [index, payload] of written.entries()) {
+    expect(await post(payload)).toMatchObject(index === 0 ? accepted(1) : accepted(0, 1))
+  }
+  // And in one request.
+  const fresh = written.map((payload) => ({ ...payload, id: `${id}-once` }))
+  expect(await post({ events: fresh })).toMatchObject(accepted(1, spellings.length - 1))
+})
 
-  test.each([
-    ['2026-03-01T10:00:00Z', '2026-03-01T10:00:00+01:00'],
-    ['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.000002Z'],
-    ['2026-03-01T10:00:00Z', undefined],
-  ])('a different occurredAt conflicts: %s and %s', async (one, other) => {
-    const id = newId()
-    const [first, second] = [one, other].map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
-    expect(await post({ events: [first, second] })).toMatchObject(conflict)
-    expect(await post(first)).toMatchObject(accepted(1))
-    expect(await post(second)).toMatchObject(conflict)
-  })
+test.each([
+  ['2026-03-01T10:00:00Z', '2026-03-01T10:00:00+01:00'],
+  ['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.000002Z'],
+  ['2026-03-01T10:00:00Z', undefined],
+])('a different occurredAt conflicts: %s and %s', async (one, other) => {
+  const id = newId()
+  const [first, second] = [one, other].map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
+  expect(await post({ events: [first, second] })).toMatchObject(conflict)
+  expect(await post(first)).toMatchObject(accepted(1))
+  expect(await post(second)).toMatchObject(conflict)
+})
 
-  test.each([
-    'infinity',
-    '2026-03-01',
-    '2026-03-01T10:00:00',
-    '2026-03-01\u00a010:00:00Z',
-    '2026-03-01T10:00:00+0200',
-    '2026-03-01T10:00:00+16:00',
-    '2026-03-01T10:00:00+02:60',
-    '2026-03-01T10:00:00.Z',
-    '2026-03-01T10:00:60Z',
-    '2026-03-01T23:59:60.5Z',
-    '2026-03-01T24:00:00Z',
-    '2026-02-29T10:00:00Z',
-    '0000-01-01T00:00:00Z',
-    '10000-01-01T00:00:00Z',
-    `2026-03-01T10:00:00.${'0'.repeat(60)}Z`,
-  ])('occurredAt is refused as %j (RFC 3339, ASVS 2.2.1)', async (occurredAt) => {
-    expect(await refused.send({ events: [event(), { ...event(), occurredAt }] })).toMatchObject(invalid)
-    expect(await refused.stored()).toEqual([])
-  })
+test.each([
+  'infinity',
+  '2026-03-01',
+  '2026-03-01T10:00:00',
+  '2026-03-01\u00a010:00:00Z',
+  '2026-03-01T10:00:00+0200',
+  '2026-03-01T10:00:00+16:00',
+  '2026-03-01T10:00:00+02:60',
+  '2026-03-01T10:00:00.Z',
+  '2026-03-01T10:00:60Z',
+  '2026-03-01T23:59:60.5Z',
+  '2026-03-01T24:00:00Z',
+  '2026-02-29T10:00:00Z',
+  '0000-01-01T00:00:00Z',
+  '10000-01-01T00:00:00Z',
+  `2026-03-01T10:00:00.${'0'.repeat(60)}Z`,
+])('occurredAt is refused as %j (RFC 3339, ASVS 2.2.1)', async (occurredAt) => {
+  expect(await refused.send({ events: [event(), { ...event(), occurredAt }] })).toMatchObject(invalid)
+  expect(await refused.stored()).toEqual([])
+})
 
-  test('occurredAt at the limits of the calendar is stored or refused (ASVS 16.5.3)', async () => {
-    const clocks = ['00:00:00', '23:59:59.9999999999', '23:59:60', '23:59:60.999999']
-    const zones = ['Z', '-00:00', '+15:59', '-15:59', '+16:00']
-    const all = ['0001-01-01', '1900-02-28', '9999-12-31'].flatMap((date) =>
-      clocks.flatMap((clock) => zones.map((zone) => `${date}T${clock}${zone}`)),
-    )
-    const answers = await Promise.all(all.map((occurredAt) => post({ ...event(newId()), occurredAt })))
-    expect([...new Set(answers.map(({ status }) => status))].toSorted()).toEqual([202, 400])
+test('occurredAt at the limits of the calendar is stored or refused (ASVS 16.5.3)', async () => {
+  const clocks = ['00:00:00', '23:59:59.9999999999', '23:59:60', '23:59:60.999999']
+  const zones = ['Z', '-00:00', '+15:59', '-15:59', '+16:00']
+  const all = ['0001-01-01', '1900-02-28', '9999-12-31'].flatMap((date) =>
+    clocks.flatMap((clock) => zones.map((zone) => `${date}T${clock}${zone}`)),
+  )
+  const answers = await Promise.all(all.map((occurredAt) => post({ ...event(newId()), occurredAt })))
+  expect([...new Set(answers.map(({ status }) => status))].toSorted()).toEqual([202, 400])
+})
+
+test('an equal event is counted as a duplicate, and changes nothing', async () => {
+  const { send, stored } = await openSender()
+  const payload = { ...event('once', { b: 1, a: [1, 2] }), occurredAt: '2026-01-01T00:00:00Z' }
+  expect(await send(payload, { id: 'first' })).toMatchObject(accepted(1))
+  const before = await stored()
+  expect(await send(payload, { id: 'second', at: 1 })).toMatchObject(accepted(0, 1))
+  const events = [payload, event('new'), event('new'), payload, event('new')]
+  expect(await send({ events })).toMatchObject(accepted(1, 4))
+  expect(await send({ events })).toMatchObject(accepted(0, 5))
+  const [added, ...others] = await stored()
+  expect([added?.event_id, others]).toEqual(['new', before])
+})
+
+test.each([
+  [
+    'white space, order, and escapes',
+    '{"id":"ID","type":"a","data":{"a":["é/"],"b":{"c":2,"d":3},"2":{}}}',
+    '{ "data":{"2":{}, "b":{"d":3,"c":2},"a":[ "\\u00e9\\/" ]},\n"type":"\\u0061","id":"ID"}',
+  ],
+  [
+    'how a number is written',
+    '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0,"d":1,"e":9007199254740993}}',
+    '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1,"c":-0,"d":1.0,"e":9007199254740993.0}}',
+  ],
+  [
+    'all of these',
+    '{"id":"ID","type":"a","data":{"a":[1.0,"é"],"b":0e-20000,"2":{}}}',
+    '{"id":"ID","type":"a","data":{"2":{},"b":-0.0, "a":[1,"\\u00e9"]}}',
+  ],
+])('an event is a duplicate when it differs only in %s', async (_name, one, other) => {
+  const id = newId()
+  const [first, second] = [one.replace('ID', id), other.replace('ID', id)]
+  expect(await post(first)).toMatchObject(accepted(1))
+  expect(await post(second)).toMatchObject(accepted(0, 1))
+  const [third, fourth] = [first, second].map((text) => text.replace(id, `${id}-once`))
+  expect(await post(`{"events":[${third},${fourth}]}`)).toMatchObject(accepted(1, 1))
+})
+
+test.each([
+  ['its type', '"type":"a","data":{}', '"type":"b","data":{}'],
+  ['a value', '"type":"a","data":{"a":1}', '"type":"a","data":{"a":2}'],
+  ['the order of a list', '"type":"a","data":{"a":[1,2]}', '"type":"a","data":{"a":[2,1]}'],
+  ['types of values', '"type":"a","data":{"a":1,"b":"1"}', '"type":"a","data":{"b":1,"a":"1"}'],
+  ['a name with null', '"type":"a","data":{"a":null}', '"type":"a","data":{}'],
+  ['a large number', '"type":"a","data":{"a":9007199254740993}', '"type":"a","data":{"a":9007199254740992}'],
+  [
+    'a number with many digits',
+    '"type":"a","data":{"a":1,"b":99.989999999999995}',
+    '"type":"a","data":{"b":99.989999999999994,"a":1}',
+  ],
+])('an event that differs in %s conflicts, and nothing is stored', async (_name, one, other) => {
+  const { send, stored } = await openSender()
+  const of = (id: string, content: string) => `{"id":"${id}",${content}}`
+  const batch = (...events: string[]) => send(`{"events":[${events.join()}]}`)
+  expect(await send(of('taken', one))).toMatchObject(accepted(1))
+  const before = await stored()
+  for (const [id, answer] of [
+    ['taken', await send(of('taken', other))],
+    ['taken', await batch(of('new-1', one), of('taken', other), of('new-2', one))],
+    ['twice', await batch(of('twice', one), of('new-3', one), of('twice', other))],
+  ] as const) {
+    expect(answer).toMatchObject(conflict)
+    expect(answer.body.detail).toMatch(new RegExp(`\\b${id}\\b`))
+    expect(answer.body.detail).not.toContain('new-')
+  }
+  expect(await stored()).toEqual(before)
+})
+
+test('an event that a previous release stored is a duplicate of equal values', async () => {
+  const { person, send, stored } = await openSender()
+  await sql`insert into events (company_id, event_id, type, received_at, data)
+    values (${person.companyId}, 'former', 'a.b', now(), '{"a":1,"b":[0,100,"é"]}')`.execute(service.db)
+  const sent = '{"id":"former","type":"a.b","data":{"b":[-0,1.00e2,"\\u00e9"],"a":1.0}}'
+  expect(await send(sent)).toMatchObject(accepted(0, 1))
+  expect(await send(`{"events":[${sent}]}`)).toMatchObject(accepted(0, 1))
+  // A previous release compares what it would store with `data`, without `spellings`.
+  expect(await send(sent.replace('former', 'later'))).toMatchObject(accepted(1))
+  expect((await stored()).find(({ event_id }) => event_id === 'later')?.data).toEqual({
+    a: 1,
+    b: [0, 100, 'é'],
   })
 })
 
-describe('an event whose ID is already stored', () => {
-  test('an equal event is counted as a duplicate, and changes nothing', async () => {
-    const { send, stored } = await openSender()
-    const payload = { ...event('once', { b: 1, a: [1, 2] }), occurredAt: '2026-01-01T00:00:00Z' }
-    expect(await send(payload, { id: 'first' })).toMatchObject(accepted(1))
-    const before = await stored()
-    expect(await send(payload, { id: 'second', at: 1 })).toMatchObject(accepted(0, 1))
-    const events = [payload, event('new'), event('new'), payload, event('new')]
-    expect(await send({ events })).toMatchObject(accepted(1, 4))
-    expect(await send({ events })).toMatchObject(accepted(0, 5))
-    const [added, ...others] = await stored()
-    expect([added?.event_id, others]).toEqual(['new', before])
-  })
-
-  test.each([
-    [
-      'white space, order, and escapes',
-      '{"id":"ID","type":"a","data":{"a":["é/"],"b":{"c":2,"d":3},"2":{}}}',
-      '{ "data":{"2":{}, "b":{"d":3,"c":2},"a":[ "\\u00e9\\/" ]},\n"type":"\\u0061","id":"ID"}',
-    ],
-    [
-      'how a number is written',
-      '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0,"d":1,"e":9007199254740993}}',
-      '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1,"c":-0,"d":1.0,"e":9007199254740993.0}}',
-    ],
-    [
-      'all of these',
-      '{"id":"ID","type":"a","data":{"a":[1.0,"é"],"b":0e-20000,"2":{}}}',
-      '{"id":"ID","type":"a","data":{"2":{},"b":-0.0, "a":[1,"\\u00e9"]}}',
-    ],
-  ])('an event is a duplicate when it differs only in %s', async (_name, one, other) => {
-    const id = newId()
-    const [first, second] = [one.replace('ID', id), other.replace('ID', id)]
-    expect(await post(first)).toMatchObject(accepted(1))
-    expect(await post(second)).toMatchObject(accepted(0, 1))
-    const [third, fourth] = [first, second].map((text) => text.replace(id, `${id}-once`))
-    expect(await post(`{"events":[${third},${fourth}]}`)).toMatchObject(accepted(1, 1))
-  })
-
-  test.each([
-    ['its type', '"type":"a","data":{}', '"type":"b","data":{}'],
-    ['a value', '"type":"a","data":{"a":1}', '"type":"a","data":{"a":2}'],
-    ['the order of a list', '"type":"a","data":{"a":[1,2]}', '"type":"a","data":{"a":[2,1]}'],
-    ['types of values', '"type":"a","data":{"a":1,"b":"1"}', '"type":"a","data":{"b":1,"a":"1"}'],
-    ['a name with null', '"type":"a","data":{"a":null}', '"type":"a","data":{}'],
-    [
-      'a large number',
-      '"type":"a","data":{"a":9007199254740993}',
-      '"type":"a","data":{"a":9007199254740992}',
-    ],
-    [
-      'a number with many digits',
-      '"type":"a","data":{"a":1,"b":99.989999999999995}',
-      '"type":"a","data":{"b":99.989999999999994,"a":1}',
-    ],
-  ])('an event that differs in %s conflicts, and nothing is stored', async (_name, one, other) => {
-    const { send, stored } = await openSender()
-    const of = (id: string, content: string) => `{"id":"${id}",${content}}`
-    const batch = (...events: string[]) => send(`{"events":[${events.join()}]}`)
-    expect(await send(of('taken', one))).toMatchObject(accepted(1))
-    const before = await stored()
-    for (const [id, answer] of [
-      ['taken', await send(of('taken', other))],
-      ['taken', await batch(of('new-1', one), of('taken', other), of('new-2', one))],
-      ['twice', await batch(of('twice', one), of('new-3', one), of('twice', other))],
-    ] as const) {
-      expect(answer).toMatchObject(conflict)
-      expect(answer.body.detail).toMatch(new RegExp(`\\b${id}\\b`))
-      expect(answer.body.detail).not.toContain('new-')
-    }
-    expect(await stored()).toEqual(before)
-  })
-
-  test('an event that a previous release stored is a duplicate of equal values', async () => {
-    const { person, send, stored } = await openSender()
-    await sql`insert into events (company_id, event_id, type, received_at, data)
-      values (${person.companyId}, 'former', 'a.b', now(), '{"a":1,"b":[0,100,"é"]}')`.execute(service.db)
-    const sent = '{"id":"former","type":"a.b","data":{"b":[-0,1.00e2,"\\u00e9"],"a":1.0}}'
-    expect(await send(sent)).toMatchObject(accepted(0, 1))
-    expect(await send(`{"events":[${sent}]}`)).toMatchObject(accepted(0, 1))
-    // A previous release compares what it would store with `data`, without `spellings`.
-    expect(await send(sent.replace('former', 'later'))).toMatchObject(accepted(1))
-    expect((await stored()).find(({ event_id }) => event_id === 'later')?.data).toEqual({
-      a: 1,
-      b: [0, 100, 'é'],
-    })
-  })
-
-  test('data of a different length conflicts before Postgres parses it', async () => {
-    const { person, send } = await openSender()
-    // Postgres takes such a text as json, and fails to parse it.
-    for (const [id, stored] of Object.entries({
-      larger: `{"a":"\\u0000${'x'.repeat(10_000)}"}`,
-      smaller: '"\\u0000"',
-    })) {
-      await sql`
-        insert into events (company_id, event_id, type, received_at, data)
-        values (${person.companyId}, ${id}, 'a.b', now(), ${stored})`.execute(service.db)
-      const sent = event(id, { a: 'of another length' })
-      expect(await send(sent)).toMatchObject(conflict)
-      expect(await send({ events: [sent, event('new')] })).toMatchObject(conflict)
-    }
-  })
+test('data of a different length conflicts before Postgres parses it', async () => {
+  const { person, send } = await openSender()
+  // Postgres takes such a text as json, and fails to parse it.
+  for (const [id, stored] of Object.entries({
+    larger: `{"a":"\\u0000${'x'.repeat(10_000)}"}`,
+    smaller: '"\\u0000"',
+  })) {
+    await sql`
+      insert into events (company_id, event_id, type, received_at, data)
+      values (${person.companyId}, ${id}, 'a.b', now(), ${stored})`.execute(service.db)
+    const sent = event(id, { a: 'of another length' })
+    expect(await send(sent)).toMatchObject(conflict)
+    expect(await send({ events: [sent, event('new')] })).toMatchObject(conflict)
+  }
 })
 
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)

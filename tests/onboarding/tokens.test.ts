@@ -119,135 +119,131 @@ test('a newer link replaces an older one, even if the database fails at first', 
   expect((await use('reset', newer)).status).toBe(204)
 })
 
-describe('a reset', () => {
-  test('a reset survives a refused password, and verifies the email address', async () => {
-    const person = await register()
-    const token = await tokenOf('reset', person, person.email)
-    for (const password of ['short', person.email, `Company of ${person.email}`])
-      expectField(await use('reset', token, { password }), '/newPassword')
-    expect((await service.login(person)).body.code).toBe('email_not_verified')
-    expect((await use('reset', token)).status).toBe(204)
-    expect((await service.login({ ...person, password: NEW_PASSWORD })).status).toBe(200)
-  })
-
-  test("a reset ends the user's sessions and withdraws their invitations (ASVS 7.4.3)", async () => {
-    const admin = await service.addCompany()
-    const { accessToken, refreshToken } = await service.loginAs(admin)
-    const cookie = await service.cookieOf(admin)
-    const colleague = await service.loginAs(await service.addUser(admin, 'admin'))
-    const invited: string[] = []
-    for (const token of [accessToken, accessToken, colleague.accessToken]) {
-      const email = newEmail()
-      await service.call('/auth/invitations', { token, json: { email, role: 'viewer' } })
-      invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
-    }
-    expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
-    const ended = { status: 401, body: { code: 'session_ended', reason: 'password_reset' } }
-    for (const credential of [{ token: accessToken }, { cookie }])
-      expect(await service.getSession({ ...credential, at: 1 })).toMatchObject(ended)
-    expect(await service.refresh(refreshToken, { at: 1 })).toMatchObject(ended)
-    expect((await service.getSession({ token: colleague.accessToken })).status).toBe(200)
-    const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
-    expect(told.text).toContain('2 invitations you had sent were withdrawn')
-    const [first = '', second = '', others = ''] = invited
-    for (const withdrawn of [first, second]) expectNoSuchToken(await use('invite', withdrawn))
-    expect((await use('invite', others)).status).toBe(201)
-  })
-
-  test('a reset of a disabled user fails like an unknown token', async () => {
-    const person = await service.addUser(await service.addCompany())
-    const token = await tokenOf('reset', person, person.email)
-    await changeUserStatus(service.context, person.companyId, person, 'disabled')
-    const before = await usersOf(person)
-    expectNoSuchToken(await use('reset', token))
-    expect(await usersOf(person)).toEqual(before)
-  })
+test('a reset survives a refused password, and verifies the email address', async () => {
+  const person = await register()
+  const token = await tokenOf('reset', person, person.email)
+  for (const password of ['short', person.email, `Company of ${person.email}`])
+    expectField(await use('reset', token, { password }), '/newPassword')
+  expect((await service.login(person)).body.code).toBe('email_not_verified')
+  expect((await use('reset', token)).status).toBe(204)
+  expect((await service.login({ ...person, password: NEW_PASSWORD })).status).toBe(200)
 })
 
-describe('an invitation', () => {
-  test('an invitation survives previews, and a refused name or password', async () => {
+test("a reset ends the user's sessions and withdraws their invitations (ASVS 7.4.3)", async () => {
+  const admin = await service.addCompany()
+  const { accessToken, refreshToken } = await service.loginAs(admin)
+  const cookie = await service.cookieOf(admin)
+  const colleague = await service.loginAs(await service.addUser(admin, 'admin'))
+  const invited: string[] = []
+  for (const token of [accessToken, accessToken, colleague.accessToken]) {
     const email = newEmail()
-    const token = await tokenOf('invite', await service.addCompany(), email)
-    const preview = () => service.call('/auth/invitations/preview', { json: { token } })
-    const accept = (json: object) =>
-      service.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
-    for (const _ of times(2, () => 0)) {
-      const { status, body } = await preview()
-      expect([status, body.email, body.role]).toEqual([200, email, 'viewer'])
-    }
-    expectField(await accept({ password: 'short' }), '/password')
-    expectField(await accept({ name: 'Bob\r\nBcc: x@x.example' }), '/name')
-    expect((await accept({})).status).toBe(201)
-    expectNoSuchToken(await preview())
-  })
+    await service.call('/auth/invitations', { token, json: { email, role: 'viewer' } })
+    invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
+  }
+  expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
+  const ended = { status: 401, body: { code: 'session_ended', reason: 'password_reset' } }
+  for (const credential of [{ token: accessToken }, { cookie }])
+    expect(await service.getSession({ ...credential, at: 1 })).toMatchObject(ended)
+  expect(await service.refresh(refreshToken, { at: 1 })).toMatchObject(ended)
+  expect((await service.getSession({ token: colleague.accessToken })).status).toBe(200)
+  const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
+  expect(told.text).toContain('2 invitations you had sent were withdrawn')
+  const [first = '', second = '', others = ''] = invited
+  for (const withdrawn of [first, second]) expectNoSuchToken(await use('invite', withdrawn))
+  expect((await use('invite', others)).status).toBe(201)
+})
 
-  test('an invitation works in a company whose name is no longer allowed', async () => {
-    const admin = await service.addCompany()
-    const name = 'Acme, formerly www.acme.example/shop'
-    const company = service.db.updateTable('companies').where('company_id', '=', admin.companyId)
-    await company.set({ name }).execute()
-    const email = newEmail()
-    expect((await use('invite', await tokenOf('invite', admin, email))).status).toBe(201)
-    const user = { email: newEmail(), role: 'viewer', password: PASSWORD }
-    expect((await service.login({ ...admin, ...user })).status).toBe(401)
-    await createUser(service.context, admin.companyId, user)
-    expect((await service.login({ ...admin, ...user })).status).toBe(200)
-  })
+test('a reset of a disabled user fails like an unknown token', async () => {
+  const person = await service.addUser(await service.addCompany())
+  const token = await tokenOf('reset', person, person.email)
+  await changeUserStatus(service.context, person.companyId, person, 'disabled')
+  const before = await usersOf(person)
+  expectNoSuchToken(await use('reset', token))
+  expect(await usersOf(person)).toEqual(before)
+})
 
-  test('two invitations to spellings of one email create one account', async () => {
-    const person = await service.addCompany()
-    const email = newEmail()
-    await invite(service.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
-    const { token: first } = await mailbox.mailTo(email)
-    await invite(service.context, person.companyId, { email, role: 'analyst' })
-    const { token: second } = await mailbox.mailTo(email)
-    const answers = await Promise.all(
-      times(8, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
-    )
-    for (const { status } of answers) expect([201, 400]).toContain(status)
-    const accepted = answers.filter(({ status }) => status === 201)
-    expect(accepted).toHaveLength(1)
-    const users = (await usersOf(person)).filter((user) => user.email === email)
-    expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
-  })
+test('an invitation survives previews, and a refused name or password', async () => {
+  const email = newEmail()
+  const company = await service.addCompany({ name: 'Acme' })
+  const token = await tokenOf('invite', company, email)
+  const preview = () => service.call('/auth/invitations/preview', { json: { token } })
+  const accept = (json: object) =>
+    service.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
+  const offer = { companyName: 'Acme', email, role: 'viewer' }
+  for (const _ of times(2, () => 0)) expect(await preview()).toMatchObject({ status: 200, body: offer })
+  expectField(await accept({ password: 'short' }), '/password')
+  expectField(await accept({ name: 'Bob\r\nBcc: x@x.example' }), '/name')
+  expect((await accept({})).status).toBe(201)
+  expectNoSuchToken(await preview())
+  expect((await service.loginAs({ ...company, email })).user).toMatchObject({ name: 'Bob', role: 'viewer' })
+})
 
-  test('an invitation that would be emailed after a later one is dropped', async () => {
-    let refusals = 1
-    const busy = await openMailbox({
-      onMessage() {
-        if (refusals-- > 0) throw Object.assign(new Error('later'), { responseCode: 451 })
-      },
-    })
-    const own = await openTestService({ env: { SMTP_URL: busy.url } })
-    const { companyId } = await own.addCompany()
-    const email = newEmail()
-    await invite(own.context, companyId, { email, role: 'admin' })
-    const errors = () => own.db.selectFrom('mail_outbox').select('last_error').execute()
-    await expect.poll(errors).toEqual([{ last_error: expect.stringContaining('451') }])
-    own.clock.advance(1)
-    await invite(own.context, companyId, { email, role: 'viewer' })
-    const { token } = await busy.mailTo(email)
-    own.clock.advance(10)
-    await useService(own, busy).allSent()
-    expect(busy.mails).toHaveLength(1)
-    const preview = await own.call('/auth/invitations/preview', { json: { token } })
-    expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
-  })
+test('an invitation works in a company whose name is no longer allowed', async () => {
+  const admin = await service.addCompany()
+  const name = 'Acme, formerly www.acme.example/shop'
+  const company = service.db.updateTable('companies').where('company_id', '=', admin.companyId)
+  await company.set({ name }).execute()
+  const email = newEmail()
+  expect((await use('invite', await tokenOf('invite', admin, email))).status).toBe(201)
+  const user = { email: newEmail(), role: 'viewer', password: PASSWORD }
+  expect((await service.login({ ...admin, ...user })).status).toBe(401)
+  await createUser(service.context, admin.companyId, user)
+  expect((await service.login({ ...admin, ...user })).status).toBe(200)
+})
 
-  test('an invitation no longer works once its email belongs to a user', async () => {
-    const person = await service.addCompany()
-    const email = newEmail()
-    const token = await tokenOf('invite', person, email)
-    await createUser(service.context, person.companyId, { email, role: 'admin', password: PASSWORD })
-    const before = await usersOf(person)
-    expectNoSuchToken(await use('invite', token))
-    expect(await usersOf(person)).toEqual(before)
-  })
+test('two invitations to spellings of one email create one account', async () => {
+  const person = await service.addCompany()
+  const email = newEmail()
+  await invite(service.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
+  const { token: first } = await mailbox.mailTo(email)
+  await invite(service.context, person.companyId, { email, role: 'analyst' })
+  const { token: second } = await mailbox.mailTo(email)
+  const answers = await Promise.all(
+    times(8, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
+  )
+  for (const { status } of answers) expect([201, 400]).toContain(status)
+  const accepted = answers.filter(({ status }) => status === 201)
+  expect(accepted).toHaveLength(1)
+  const users = (await usersOf(person)).filter((user) => user.email === email)
+  expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
+})
 
-  test('an invitation by an operator needs an existing company', async () => {
-    const inviting = invite(service.context, crypto.randomUUID(), { email: newEmail(), role: 'viewer' })
-    await expect(inviting).rejects.toThrow('no company')
+test('an invitation that would be emailed after a later one is dropped', async () => {
+  let refusals = 1
+  const busy = await openMailbox({
+    onMessage() {
+      if (refusals-- > 0) throw Object.assign(new Error('later'), { responseCode: 451 })
+    },
   })
+  const own = await openTestService({ env: { SMTP_URL: busy.url } })
+  const { companyId } = await own.addCompany()
+  const email = newEmail()
+  await invite(own.context, companyId, { email, role: 'admin' })
+  const errors = () => own.db.selectFrom('mail_outbox').select('last_error').execute()
+  await expect.poll(errors).toEqual([{ last_error: expect.stringContaining('451') }])
+  own.clock.advance(1)
+  await invite(own.context, companyId, { email, role: 'viewer' })
+  const { token } = await busy.mailTo(email)
+  own.clock.advance(10)
+  await useService(own, busy).allSent()
+  expect(busy.mails).toHaveLength(1)
+  const preview = await own.call('/auth/invitations/preview', { json: { token } })
+  expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
+})
+
+test('an invitation no longer works once its email belongs to a user', async () => {
+  const person = await service.addCompany()
+  const email = newEmail()
+  const token = await tokenOf('invite', person, email)
+  await createUser(service.context, person.companyId, { email, role: 'admin', password: PASSWORD })
+  const before = await usersOf(person)
+  expectNoSuchToken(await use('invite', token))
+  expect(await usersOf(person)).toEqual(before)
+})
+
+test('an invitation by an operator needs an existing company', async () => {
+  const inviting = invite(service.context, crypto.randomUUID(), { email: newEmail(), role: 'viewer' })
+  await expect(inviting).rejects.toThrow('no company')
 })
 
 describe('at instances whose clocks differ by 45 s, the database orders requests (ASVS 6.5.1):', async () => {
