@@ -222,28 +222,19 @@ async function openGate(act: string, when = sql`true`) {
   gates += 1
   const [key, name] = [gates, `gate_${gates}`]
   const [, table = ''] = / on (.*)/.exec(act) ?? []
-  const { promise: opened, resolve: open } = Promise.withResolvers<void>()
-  const { promise: isHeld, resolve: hold } = Promise.withResolvers<void>()
   await sql`create function ${sql.id(name)}() returns trigger language plpgsql as
     ${sql.lit(`begin perform pg_advisory_xact_lock_shared(${key}); return new; end`)}`.execute(service.db)
   await sql`create trigger ${sql.id(name)} before ${sql.raw(act)} for each row when (${when})
     execute function ${sql.id(name)}()`.execute(service.db)
-  const holding = service.db.transaction().execute(async (tx) => {
-    await sql`select pg_advisory_xact_lock(${key}::bigint)`.execute(tx)
-    hold()
-    await opened
-  })
-  await isHeld
+  const holder = await service.db.startTransaction().execute()
+  await sql`select pg_advisory_xact_lock(${key}::bigint)`.execute(holder)
+  async function open() {
+    if (!holder.isCommitted) await holder.commit().execute()
+  }
   onTestFinished(async () => {
-    open()
-    await holding
+    await open()
     await sql`drop trigger ${sql.id(name)} on ${sql.table(table)}`.execute(service.db)
     await sql`drop function ${sql.id(name)}`.execute(service.db)
   })
-  return {
-    async open() {
-      open()
-      await holding
-    },
-  }
+  return { open }
 }

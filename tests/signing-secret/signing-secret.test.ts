@@ -109,17 +109,10 @@ test('a use that failed with 503 is recorded with the next', async () => {
   const service = await openTestService({ instances: 2, timeoutScale: 1 })
   const { admin, status, regenerate, send } = await openCompany(service)
   const { body: made } = await regenerate()
-  const { promise: held, resolve: release } = Promise.withResolvers<void>()
-  const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
-  const blocker = service.db.transaction().execute(async (tx) => {
-    await sql`select from signing_secrets where company_id = ${admin.companyId} for update`.execute(tx)
-    noteLocked()
-    await held
-  })
-  await locked
+  const holder = await service.db.startTransaction().execute()
+  await sql`select from signing_secrets where company_id = ${admin.companyId} for update`.execute(holder)
   expect((await send(made.secret, 1)).status).toBe(503)
-  release()
-  await blocker
+  await holder.commit().execute()
   expect((await send(made.secret, 1)).status).toBe(202)
   expect((await status()).lastUsedAt).not.toBeNull()
 })
