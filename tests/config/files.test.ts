@@ -23,7 +23,7 @@ test.for([
   ['DATABASE_URL', (config: Config) => config.databaseUrl],
   ['MASTER_KEYS', (config: Config) => config.masterKeys],
   ['SMTP_URL', (config: Config) => config.mail.smtpUrl],
-] as const)('%s can be in a file, with or without a final line break', async ([name, read]) => {
+] as const)('%s can be in a file, with any final line break', async ([name, read]) => {
   const secret = PRODUCTION[name]
   const expected = read(loadConfig(PRODUCTION))
   for (const content of [secret, `${secret}\n`, `\uFEFF${secret}\r\n`])
@@ -32,7 +32,7 @@ test.for([
   expect(faultsOf(env)).toEqual([`  - ${name}: must not be set together with ${name}_FILE`])
 })
 
-test('a missing, empty, or invalid secret file is one fault, without its text', async () => {
+test('an unusable secret file is one fault, without its text', async () => {
   const faultsIn = (file: string) => faultsOf(withFile('MASTER_KEYS', file))
   expect(faultsIn(join(folder, 'nowhere'))).toEqual([
     '  - MASTER_KEYS: must be in a readable file at MASTER_KEYS_FILE (ENOENT)',

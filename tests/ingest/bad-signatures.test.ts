@@ -61,7 +61,7 @@ test('a request with invalid headers is refused before its body', async () => {
   expect(await askWithoutBody(head)).toEqual([401, 'invalid_signature'])
 })
 
-test('a network that sent too many bad signatures is refused before the body', async () => {
+test('a network with too many bad signatures is refused before the body', async () => {
   await forgeAll(crypto.randomUUID(), '192.0.2.2')
   expect(await askWithoutBody(headOf(sender, '192.0.2.2'))).toEqual([429, 'rate_limited'])
 })
@@ -94,7 +94,7 @@ test('bad signatures of strangers do not block a known sender', async () => {
   expect((await send(other, from)).status).toBe(202)
 })
 
-test('beyond the limit, 20 bad signatures per second of a known sender are verified', async () => {
+test('a known sender beyond the limit has 20 verifications per second', async () => {
   const from = '192.0.2.11'
   for (const each of [sender, other]) expect((await send(each, from)).status).toBe(202)
   await forgeAll(sender.companyId, from)
@@ -161,7 +161,7 @@ test('a replaced secret does not make its sender known', async () => {
   expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
 })
 
-test('an IPv6 /48 can send four times as many bad signatures as a /64', async () => {
+test('an IPv6 /48 has four times the bad signatures of a /64', async () => {
   for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
   expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
   expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)

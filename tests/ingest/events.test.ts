@@ -67,7 +67,7 @@ test('an event is stored as sent, and readable once acknowledged (ASVS 2.3.3)', 
   await elsewhere.close()
 })
 
-test('an event without an ID is stored under webhook-id, and its index in a batch', async () => {
+test('an event without an ID gets webhook-id, with its index in a batch', async () => {
   const { send, stored } = await openSender()
   const id = 'x'.repeat(128)
   const unnamed = { ...event(), id: null, occurredAt: null }
@@ -97,7 +97,7 @@ test('the data of an event keeps unicode, escapes, nesting, and numbers', async 
   expect((await stored()).map((row) => row.data)).toEqual([data, data])
 })
 
-test('the ID of an event can have 160 characters, and its type 128', async () => {
+test('an event ID can have 160 characters, and a type 128', async () => {
   const payload = { id: 'aZ0_-.'.padEnd(160, 'x'), type: `${'a_1.'.repeat(31)}abcd`, data: {} }
   expect(await post(payload)).toMatchObject(accepted(1))
   expect(await post({ events: [payload] })).toMatchObject(accepted(0, 1))
@@ -266,7 +266,7 @@ test.each([
   expect(await stored()).toEqual(before)
 })
 
-test('an event that a previous release stored is a duplicate of equal values', async () => {
+test('an event of a previous release is a duplicate of equal values', async () => {
   const { person, send, stored } = await openSender()
   await sql`insert into events (company_id, event_id, type, received_at, data)
     values (${person.companyId}, 'former', 'a.b', now(), '{"a":1,"b":[0,100,"é"]}')`.execute(service.db)

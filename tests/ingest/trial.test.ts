@@ -26,7 +26,7 @@ async function addSender() {
   }
 }
 
-test('a company on a trial can send so many bytes a day (UTC)', async () => {
+test('a company on a trial has a daily limit of bytes (UTC)', async () => {
   const { send, countStored, subscribe } = await addSender()
   const secondsLeft = 86_400 - Math.floor((clock.now() / 1000) % 86_400)
   const batch = (name: string) => ({ events: times(5, (n) => event(`${name}${n}`)) })

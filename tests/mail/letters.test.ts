@@ -140,7 +140,7 @@ describe('security notices (ASVS 6.3.5, 6.3.7)', () => {
     expect(mailsTo(person.email)).toHaveLength(before + 1)
   })
 
-  test('a user gets an email about a refresh token that was used twice', async () => {
+  test('a user gets an email about a reused refresh token', async () => {
     const person = await join()
     const { refreshToken: first } = await service.loginAs(person)
     const { refreshToken: next } = (await service.refresh(first)).body

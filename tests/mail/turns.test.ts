@@ -283,10 +283,9 @@ test('an email that has waited for a day fails', async () => {
   await pass(24 * HOUR)
   const rows = await service.db.selectFrom('mail_outbox').selectAll().where('recipient', '=', email).execute()
   expect(rows.filter((row) => row.sent_at)).toHaveLength(5)
-  for (const row of rows.filter((row) => !row.sent_at)) {
-    expect(row.failed_at).not.toBeNull()
-    expect(row.last_error).toContain('as many mails as others can cause')
-  }
+  const failed = rows.filter((row) => row.failed_at)
+  expect(failed).toHaveLength(2)
+  for (const row of failed) expect(row.last_error).toContain('as many mails as others can cause')
 })
 
 describe('what strangers can write is bounded (ASVS 2.4.1)', () => {

@@ -91,7 +91,7 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
     return (await mails.execute()).length
   }
 
-  test('a fourth reset or reminder within an hour is not emailed, without a hint', async () => {
+  test('a fourth reset or reminder an hour is dropped without a hint', async () => {
     const companyId = randomUUID()
     const email = newEmail()
     const askAt = (index: number, of = companyId) => {
@@ -180,7 +180,7 @@ test('the link of an email leads to PUBLIC_URL, whatever Host was requested (ASV
   expect(email.html).toMatch(/href="https:\/\/auth\.example\.com\/reset-password#token=reset_/)
 })
 
-test('a reminder lists only the companies in which the email can sign in (ASVS 6.3.8)', async () => {
+test('a reminder lists only companies that the email can sign in to (ASVS 6.3.8)', async () => {
   const remind = (email: string) => service.call('/auth/companies/remind', { json: { email } })
   const [email, unknown] = [newEmail(), newEmail()]
   const add = async (name: string) => {

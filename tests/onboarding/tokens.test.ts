@@ -105,7 +105,7 @@ test('a token works only for the account of its own company (ASVS 8.4.1)', async
   expect((await service.getSession({ token: session.accessToken })).status).toBe(200)
 })
 
-test('a newer link replaces an older one, even if the database fails at first', async () => {
+test('a newer link replaces the older one, even after a database error', async () => {
   const person = await service.addUser(await service.addCompany(), 'viewer', { email: newEmail() })
   const older = await tokenOf('reset', person, person.email)
   await sql`create sequence notes`.execute(service.db)
@@ -269,7 +269,7 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
     return { companyId, email, forgot }
   }
 
-  test('a later reset replaces the earlier one, even if its token was not deleted', async () => {
+  test('a later reset replaces the earlier one, even with its token stored', async () => {
     const { email, forgot } = await addForgetful()
     const [first, second] = [await forgot(0), await forgot(1)]
     expectNoSuchToken(await use('reset', first))

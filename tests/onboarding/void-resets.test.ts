@@ -68,7 +68,7 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
     await expectInvalid(token)
   })
 
-  test('a new password invalidates a reset whose email waits for the mail server', async () => {
+  test('a new password invalidates a reset whose email is queued', async () => {
     const { person, before, change } = await begin()
     await mailbox.stop()
     await forget(person)

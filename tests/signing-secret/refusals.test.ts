@@ -86,7 +86,7 @@ test('the list of refusals counts events that were refused by a limit', async ()
     ])
 })
 
-test('the list of refusals names use of the previous secret for a day (ASVS 16.2.5)', async () => {
+test('the list of refusals names the previous secret for a day (ASVS 16.2.5)', async () => {
   const admin = await service.addCompany()
   const older = await service.newSecret(admin)
   const former = await service.newSecret(admin)
@@ -122,7 +122,7 @@ test("only the company's admins see its refusals, without text of the sender (AS
   expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
 })
 
-test("a flood adds ten rows a minute, and does not hide the company's own refusals (ASVS 2.4.1, 15.2.2)", async () => {
+test("a flood adds ten rows a minute, beside the company's own refusals (ASVS 2.4.1, 15.2.2)", async () => {
   const admin = await service.addCompany()
   const secret = await service.newSecret(admin)
   const from = (network: string) => ({ 'x-forwarded-for': network })
