@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { enter, fill, heading, openPages, press } from '../support/browser.ts'
+import { enter, heading, openPages, press, submit } from '../support/browser.ts'
 
 /** Pages of which a file cannot be had: an instance of another release does not have it, or the network fails. */
 
@@ -15,7 +15,7 @@ const FILES = {
 async function withhold(page: Page, file: string, times: number) {
   let left = times
   let loads = 0
-  await page.route(`${origin}${file}`, async (route) => {
+  await page.route(file, async (route) => {
     left -= 1
     if (left >= 0) await route.fulfill({ status: 404 })
     else await route.continue()
@@ -29,14 +29,12 @@ async function withhold(page: Page, file: string, times: number) {
 const notice = (page: Page) => page.getByRole('alert').getByText('This page could not be loaded completely.')
 const kept = (page: Page) => page.evaluate<number>('sessionStorage.length')
 
-describe.for(['script', 'stylesheet'] as const)('a page whose %s cannot be had', (kind) => {
-  const file = FILES[kind]
-
-  test('is loaded once more, and then goes on as ever', async () => {
-    const { page } = await openPage(origin)
-    const { loads } = await withhold(page, file, 1)
+describe.for(['script', 'stylesheet'] as const)('a page whose %s is missing', (kind) => {
+  test('is loaded once more and then works', async () => {
+    const { page } = await openPage()
+    const { loads } = await withhold(page, FILES[kind], 1)
     // The secret of a mailed link is not lost.
-    await page.goto(`${origin}/verify-email#token=abc`)
+    await page.goto('/verify-email#token=abc')
     // Without its stylesheet, the first has that heading too.
     await expect.poll(loads).toBe(2)
     await heading(page, 'Confirm your email')
@@ -46,10 +44,10 @@ describe.for(['script', 'stylesheet'] as const)('a page whose %s cannot be had',
     expect(await page.locator('main').count()).toBe(1)
   })
 
-  test('says so if that does not help, and is not loaded again and again', async () => {
-    const { page } = await openPage(origin)
-    const { loads } = await withhold(page, file, 3)
-    await page.goto(`${origin}/sign-in`)
+  test('says so if one reload does not help', async () => {
+    const { page } = await openPage()
+    const { loads } = await withhold(page, FILES[kind], 3)
+    await page.goto('/sign-in')
     await notice(page).waitFor()
     expect(loads()).toBe(2)
     await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
@@ -65,60 +63,44 @@ describe.for(['script', 'stylesheet'] as const)('a page whose %s cannot be had',
   })
 })
 
-test('a page says so at once where it is offline, or where the browser keeps nothing', async () => {
+test('a page that cannot be reloaded says immediately that files are missing', async () => {
   for (const script of [
     `Object.defineProperty(navigator, 'onLine', { value: false })`,
     `Object.defineProperty(globalThis, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError') } })`,
   ]) {
-    const { page } = await openPage(origin)
+    const { page } = await openPage()
     await page.addInitScript(script)
     const { loads } = await withhold(page, FILES.script, 1)
-    await page.goto(`${origin}/sign-in`)
+    await page.goto('/sign-in')
     await notice(page).waitFor()
     expect(loads()).toBe(1)
   }
 })
 
-test('sign-in says so in a browser that keeps no cookie', async () => {
+test('sign-in says so if the browser keeps no cookie', async () => {
   const admin = await service.addCompany()
-  const { page, context, expectClean } = await openPage(origin)
+  const { page, context } = await openPage()
   await page.route('**/api/auth/login', async (route) => {
     const response = await route.fetch()
     const { 'set-cookie': _, ...headers } = response.headers()
     await context.clearCookies()
     await route.fulfill({ response, headers })
   })
-  await page.goto(`${origin}/sign-in`)
+  await page.goto('/sign-in')
   await enter(page, admin)
   const alert = page.getByRole('alert')
   await alert.getByText("this browser didn't keep the session cookie").waitFor()
   await alert.getByText('Safari keeps none without HTTPS').waitFor()
   expect(await page.getByText('session has ended').count()).toBe(0)
   await page.unroute('**/api/auth/login')
-  await fill(page, { Password: admin.password })
-  await press(page, 'Sign in')
+  await submit(page, { Password: admin.password }, 'Sign in')
   await heading(page, 'Developer settings')
-  expectClean()
 })
 
-test('the pages work in a browser that refuses channels between tabs', async () => {
-  const admin = await service.addCompany()
-  const { page, expectClean } = await openPage(origin)
-  await page.addInitScript(`globalThis.BroadcastChannel = class {
-    constructor() { throw new DOMException('', 'SecurityError') }
-  }`)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
-  await press(page, 'Sign out')
-  await heading(page, 'Sign in')
-  expectClean()
-})
-
-test('a file of an extension of the browser that cannot be had changes nothing', async () => {
-  const { page } = await openPage(origin)
+test('a missing file of a browser extension changes nothing', async () => {
+  const { page } = await openPage()
   const { loads } = await withhold(page, '/elsewhere.js', 1)
-  await page.goto(`${origin}/sign-in`)
+  await page.goto('/sign-in')
   await heading(page, 'Sign in')
   await page.evaluate(`new Promise((resolve) => {
     const script = document.createElement('script')
@@ -131,21 +113,21 @@ test('a file of an extension of the browser that cannot be had changes nothing',
 })
 
 test('a page without scripts says what it needs', async () => {
-  const { page } = await openPage(origin, { javaScriptEnabled: false })
-  await page.goto(`${origin}/sign-in`)
+  const { page } = await openPage({ javaScriptEnabled: false })
+  await page.goto('/sign-in')
   // Playwright finds no text in it.
   await page.locator('noscript p').waitFor()
   expect(await page.getByText('Loading…').isVisible()).toBe(false)
 })
 
-test('a page that is slow to come says that it loads', async () => {
-  const { page } = await openPage(origin)
+test('a page says that it loads until its script arrives', async () => {
+  const { page } = await openPage()
   const come = Promise.withResolvers<void>()
-  await page.route(`${origin}${FILES.script}`, async (route) => {
+  await page.route(FILES.script, async (route) => {
     await come.promise
     await route.continue()
   })
-  await page.goto(`${origin}/sign-in`, { waitUntil: 'commit' })
+  await page.goto('/sign-in', { waitUntil: 'commit' })
   await page.getByText('Loading…').waitFor()
   come.resolve()
   await heading(page, 'Sign in')

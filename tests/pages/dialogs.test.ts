@@ -1,13 +1,13 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, say } from '../support/browser.ts'
+import { go, heading, openPages, say, signIn } from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
 import { PASSWORD } from '../support/test-service.ts'
 import { useFactors } from './factor-steps.ts'
 
 /** Every kind of dialog, by keyboard only: no click and no fill helps the focus. */
 
-const { origin, service, openPage } = await openPages()
+const { service, openPage } = await openPages()
 const { addApp } = useFactors(service)
 
 /** Opens a dialog with Enter on a button, and waits until the dialog has the focus where it belongs. */
@@ -26,14 +26,12 @@ async function expectClosed(page: Page, button: string): Promise<void> {
 const PASSWORD_FIELD = 'input[name=password]'
 const CANCEL = 'button:text-is("Cancel")'
 
-test('every dialog opens on its first field or on Cancel, and Enter, Tab, and Escape are enough', async () => {
+test('every dialog has the focus where it belongs and works by keyboard', async () => {
   const admin = await service.addCompany({ name: 'Acme' })
   const colleague = await service.addUser(admin)
-  const { page, expectClean } = await openPage(origin)
+  const { page } = await openPage()
   const { keyboard } = page
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+  await signIn(page, admin)
   service.clock.advance(16 * 60)
 
   await openDialog(page, 'Create signing secret', PASSWORD_FIELD)
@@ -58,8 +56,10 @@ test('every dialog opens on its first field or on Cancel, and Enter, Tab, and Es
   await keyboard.type('Acme')
   await keyboard.press('Enter')
   await page.locator(`dialog[open] ${PASSWORD_FIELD}:focus`).waitFor()
+  expect(await page.locator('dialog[open]').count()).toBe(1)
   await keyboard.press('Escape')
-  await page.locator('dialog[open] [role=alert]:focus').waitFor()
+  await page.locator('dialog[open] [role=alert]:focus', { hasText: 'Nothing was changed' }).waitFor()
+  expect(await page.locator('dialog[open]').count()).toBe(1)
   await keyboard.press('Tab')
   await page.locator('dialog[open] input[name=companyName]:focus').waitFor()
   await keyboard.press('Enter')
@@ -97,16 +97,13 @@ test('every dialog opens on its first field or on Cancel, and Enter, Tab, and Es
   await keyboard.press('Tab')
   await keyboard.press('Enter')
   await expectClosed(page, 'Save')
-  expectClean()
 })
 
-test('the second step of a proof takes its code by keyboard', async () => {
+test('the second step of a confirmation takes its code by keyboard', async () => {
   const member = await service.addUser(await service.addCompany())
-  const { page, expectClean } = await openPage(origin)
+  const { page } = await openPage()
   const { keyboard } = page
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, member)
-  await heading(page, 'Your account')
+  await signIn(page, member, { home: 'Your account' })
   const { secret } = await addApp(page)
   service.clock.advance(16 * 60)
   await openDialog(page, 'Create new codes', CANCEL)
@@ -123,5 +120,4 @@ test('the second step of a proof takes its code by keyboard', async () => {
   await keyboard.press('Enter')
   await say(page, 'Store your recovery codes')
   expect(await page.locator('dialog').count()).toBe(0)
-  expectClean()
 })

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
-import { enter, go, heading, openPages, say } from '../support/browser.ts'
+import { go, heading, openPages, say } from '../support/browser.ts'
 
 /** What pages of others can do in the browser of somebody who is signed in. */
 
-const { origin, service, openPage } = await openPages()
+const { origin, service, openAdmin } = await openPages()
 
 /** Pages of an attacker. They may do what they like. */
 const server = createServer((_request, response) => {
@@ -17,9 +17,10 @@ await once(server, 'listening')
 afterAll(() => server.close())
 const { port } = server.address() as AddressInfo
 /** From another site the browser sends no cookie of ours. Ports are no part of a site, so to the second it does. */
+const SIBLING = `http://localhost:${port}`
 const ELSEWHERE = [
   [`http://127.0.0.1:${port}`, 401],
-  [`http://localhost:${port}`, 403],
+  [SIBLING, 403],
 ] as const
 
 /** All that a session cookie opens, by the description of the interface. */
@@ -39,12 +40,7 @@ const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
 
 /** Who is signed in, and what the company's database holds of them. */
 async function openVictim() {
-  const admin = await service.addCompany()
-  const browser = await openPage(origin)
-  const { page, context } = browser
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+  const { admin, page, context } = await openAdmin()
   // What it asks for at first has come, so none of that is counted later.
   await say(page, 'There is no secret yet')
   // A page that asks for nothing by itself.
@@ -58,7 +54,7 @@ async function openVictim() {
     const sessions = (await rows('sessions')).map(({ session_id: id, ended_at: endedAt }) => [id, endedAt])
     return [...all, sessions, await context.cookies(origin)]
   }
-  return { admin, ...browser, state }
+  return { context, state }
 }
 
 /** The statuses of what the service answers to requests of a method from now on. */
@@ -108,7 +104,7 @@ describe.for(ELSEWHERE)('a page at %s', ([elsewhere, refused]) => {
     expect(await state()).toEqual(before)
   })
 
-  test('changes nothing by forms, and signs nobody in as somebody else (ASVS 3.5.1)', async () => {
+  test('changes nothing by forms, and cannot sign the browser in as someone else (ASVS 3.5.1)', async () => {
     const { context, state } = await openVictim()
     const attacker = await service.addCompany()
     const before = await state()
@@ -146,45 +142,36 @@ describe.for(ELSEWHERE)('a page at %s', ([elsewhere, refused]) => {
     expect(answers().filter((status) => ![refused, 415].includes(status))).toEqual([])
     expect(await state()).toEqual(before)
   })
+})
 
-  test('frames no page, holds no handle on one, and loads none of its files (ASVS 3.4.6, 3.4.8, 3.5.8)', async () => {
-    const { context } = await openVictim()
-    const page = await context.newPage()
-    await page.goto(elsewhere)
-    const paths = [
-      '/',
-      '/sign-in',
-      '/developer',
-      '/members',
-      '/company',
-      '/account',
-      '/nothing',
-      '/api/auth/session',
-    ]
-    for (const path of paths) {
-      await page.evaluate(`new Promise((resolve) => {
-        const frame = document.body.appendChild(document.createElement('iframe'))
-        frame.onload = resolve
-        frame.src = ${JSON.stringify(origin + path)}
-      })`)
-    }
-    const urls = () => page.frames().map((frame) => frame.url())
-    await expect.poll(urls).toEqual([`${elsewhere}/`, ...paths.map(() => 'chrome-error://chromewebdata/')])
-
-    const opened = context.waitForEvent('page')
-    await page.evaluate(`window.other = window.open(${JSON.stringify(`${origin}/developer`)})`)
-    await heading(await opened, 'Developer settings')
-    expect(await page.evaluate('window.other.closed')).toBe(true)
-    expect(await (await opened).evaluate('window.opener')).toBeNull()
-
-    const [asset = ''] = /\/assets\/[^"]+\.js/.exec(await (await fetch(origin)).text()) ?? []
-    const loaded = await page.evaluate(`new Promise((resolve) => {
-      const script = document.createElement('script')
-      script.onload = () => resolve('loaded')
-      script.onerror = () => resolve('refused')
-      script.src = ${JSON.stringify(origin + asset)}
-      document.head.append(script)
+test('a page of the same site cannot frame, hold, or load ours (ASVS 3.4.6, 3.4.8, 3.5.8)', async () => {
+  const { context } = await openVictim()
+  const page = await context.newPage()
+  await page.goto(SIBLING)
+  const paths = ['/', '/sign-in', '/developer', '/nothing', '/api/auth/session']
+  for (const path of paths) {
+    await page.evaluate(`new Promise((resolve) => {
+      const frame = document.body.appendChild(document.createElement('iframe'))
+      frame.onload = resolve
+      frame.src = ${JSON.stringify(origin + path)}
     })`)
-    expect([asset === '', loaded]).toEqual([false, 'refused'])
-  })
+  }
+  const urls = () => page.frames().map((frame) => frame.url())
+  await expect.poll(urls).toEqual([`${SIBLING}/`, ...paths.map(() => 'chrome-error://chromewebdata/')])
+
+  const opened = context.waitForEvent('page')
+  await page.evaluate(`window.other = window.open(${JSON.stringify(`${origin}/developer`)})`)
+  await heading(await opened, 'Developer settings')
+  expect(await page.evaluate('window.other.closed')).toBe(true)
+  expect(await (await opened).evaluate('window.opener')).toBeNull()
+
+  const [asset = ''] = /\/assets\/[^"]+\.js/.exec(await (await fetch(origin)).text()) ?? []
+  const loaded = await page.evaluate(`new Promise((resolve) => {
+    const script = document.createElement('script')
+    script.onload = () => resolve('loaded')
+    script.onerror = () => resolve('refused')
+    script.src = ${JSON.stringify(origin + asset)}
+    document.head.append(script)
+  })`)
+  expect([asset === '', loaded]).toEqual([false, 'refused'])
 })

@@ -1,6 +1,16 @@
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
-import { fill, heading, press, say, tracesIn, type } from '../support/browser.ts'
+import {
+  addDevice,
+  heading,
+  offerNothing,
+  press,
+  say,
+  signIn,
+  submit,
+  tracesIn,
+  type,
+} from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { codeAt } from '../support/second-factors.ts'
 import type { Person, TestService } from '../support/test-service.ts'
@@ -9,6 +19,18 @@ import type { Person, TestService } from '../support/test-service.ts'
 
 /** The section of the account's page. */
 export const own = (page: Page) => page.getByRole('region', { name: 'Second factors' })
+
+/** Signs in on a device that makes passkeys. Without offers, it uses them only for those who press a button. */
+export async function signInWithDevice(
+  page: Page,
+  person: Person,
+  { home, hasOffers = false }: { home?: string | undefined; hasOffers?: boolean } = {},
+) {
+  if (!hasOffers) await offerNothing(page)
+  const device = await addDevice(page)
+  await signIn(page, person, { home })
+  return device
+}
 
 /** Reads the recovery codes, and says that they are stored. */
 export async function storeCodes(page: Page): Promise<string[]> {
@@ -29,8 +51,7 @@ export async function signOut(page: Page): Promise<void> {
 export async function begin(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
   const company = page.getByLabel('Company', { exact: true })
   if (await company.isVisible()) await type(company, companyId)
-  await fill(page, { Email: email, Password: password })
-  await press(page, 'Sign in')
+  await submit(page, { Email: email, Password: password }, 'Sign in')
   await heading(page, "Verify it's you")
 }
 
@@ -59,8 +80,8 @@ export function useFactors(service: TestService) {
   async function giveMailedCode(page: Page): Promise<void> {
     const cookies = await page.context().cookies()
     const cookie = cookies.find(({ name }) => name === '__Host-session')?.value ?? ''
-    await fill(page, { 'Code from the email': await mailedCodeOf(service, { cookie }, 'mailbox_code') })
-    await press(page, 'Continue')
+    const code = await mailedCodeOf(service, { cookie }, 'mailbox_code')
+    await submit(page, { 'Code from the email': code }, 'Continue')
   }
 
   async function addPasskey(page: Page): Promise<string[]> {
@@ -92,8 +113,7 @@ export function useFactors(service: TestService) {
   /** Gives the code of this moment. The next one is another. */
   async function giveCode(page: Page, secret: string, action = 'Continue'): Promise<string> {
     const code = codeAt(secret, clock.now())
-    await fill(page, { Code: code })
-    await press(page, action)
+    await submit(page, { Code: code }, action)
     // The service reads the clock when it answers.
     await expect.poll(() => page.getByRole('button', { name: 'One moment…' }).count()).toBe(0)
     clock.advance(30)

@@ -1,25 +1,20 @@
+import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, say, type } from '../support/browser.ts'
+import { go, heading, openPages, press, say, submit } from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
 import { useFactors } from './factor-steps.ts'
 
 /** Nothing that is shown once is lost by one click. */
 
-const { origin, service, openPage } = await openPages()
+const { service, openAdmin } = await openPages()
 const { proveMailbox } = useFactors(service)
 
-async function openSignedIn() {
-  const admin = await service.addCompany()
-  const browser = await openPage(origin)
-  await browser.page.goto(`${origin}/sign-in`)
-  await enter(browser.page, admin)
-  await heading(browser.page, 'Developer settings')
-  const dialog = browser.page.getByRole('dialog', { name: 'Leave this page?' })
-  return { admin, dialog, ...browser }
-}
+/** The dialog that asks before something is lost. */
+const leavingOf = (page: Page) => page.getByRole('dialog', { name: 'Leave this page?' })
 
-test('a fresh secret asks before a link, Back or a sign-out leaves it, and nothing asks once it is used', async () => {
-  const { admin, dialog, page, expectClean } = await openSignedIn()
+test('leaving a fresh secret by link, Back, or sign-out asks first until it is used', async () => {
+  const { admin, page } = await openAdmin()
+  const dialog = leavingOf(page)
   await go(page, 'Account')
   await heading(page, 'Your account')
   await go(page, 'Developer')
@@ -48,22 +43,20 @@ test('a fresh secret asks before a link, Back or a sign-out leaves it, and nothi
   await go(page, 'Developer')
   await press(page, 'Replace secret…')
   const name = (await page.locator('.company').textContent()) ?? ''
-  await type(page.getByLabel('Name of the company'), name)
-  await press(page, 'Replace secret')
+  await submit(page, { 'Name of the company': name }, 'Replace secret')
   const next = (await page.locator('.secret code').textContent()) ?? ''
   await service.send(admin.companyId, next, { type: 'a.b', data: {} })
   await say(page, 'First event received.')
   await go(page, 'Members')
   await heading(page, 'Members')
-  expectClean()
 })
 
-test('recovery codes and the password of a service account ask, in the browser too', async () => {
-  const { dialog, page, expectClean } = await openSignedIn()
+test("leaving recovery codes or a service account's password asks first", async () => {
+  const { page } = await openAdmin()
+  const dialog = leavingOf(page)
   await go(page, 'Members')
   const section = page.getByRole('region', { name: 'Add a service account' })
-  await section.getByLabel('Name').fill('Billing worker')
-  await press(section, 'Add service account')
+  await submit(section, { Name: 'Billing worker' }, 'Add service account')
   await page.getByRole('region', { name: 'Password for Billing worker' }).waitFor()
   await go(page, 'Account')
   await dialog.getByText('The password for Billing worker is shown only once.').waitFor()
@@ -73,8 +66,7 @@ test('recovery codes and the password of a service account ask, in the browser t
   await proveMailbox(page)
   await press(page, 'Add an app')
   const shown = (await page.locator('.secret code').textContent()) ?? ''
-  await type(page.getByLabel('Code', { exact: true }), codeAt(shown.replaceAll(' ', ''), service.clock.now()))
-  await press(page, 'Add the app')
+  await submit(page, { Code: codeAt(shown.replaceAll(' ', ''), service.clock.now()) }, 'Add the app')
   await page.locator('.codes').waitFor()
   await go(page, 'Developer')
   await dialog.getByText('Your recovery codes are not shown again.').waitFor()
@@ -88,5 +80,4 @@ test('recovery codes and the password of a service account ask, in the browser t
   await page.reload()
   await heading(page, 'Your account')
   expect(asked).toEqual(['beforeunload'])
-  expectClean()
 })

@@ -1,43 +1,38 @@
 import { expect, test } from 'vitest'
-import { fill, go, heading, openPages, press, say, tracesIn, type } from '../support/browser.ts'
+import { fill, go, heading, openPages, press, say, submit, tracesIn } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** The life of a company on its pages, in a real browser. */
 
-const { origin, service, mailbox, openPage, openMailed, codeTo } = await openPages()
+const { origin, service, mailbox, openPage, openMailed, giveCodeTo } = await openPages()
 
-test('a company registers, sends its first event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
-  const admin = await openPage(origin)
-  const { page } = admin
+test('a company registers, sends an event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
+  const { page } = await openPage()
   const email = 'ada@acme.example'
 
-  await page.goto(`${origin}/register`)
-  await fill(page, { Company: 'Acme', 'Your name': 'Ada', 'Your email': email })
-  await press(page, 'Register')
+  await page.goto('/register')
+  await submit(page, { Company: 'Acme', 'Your name': 'Ada', 'Your email': email }, 'Register')
   await say(page, 'Enter your password.')
   await fill(page, { Password: 'password1' })
   // What is said before it is refused is no better than the rule.
   await page.getByText('Weak', { exact: true }).waitFor()
   await press(page, 'Register')
   await page.locator('[aria-invalid=true]').waitFor()
-  await fill(page, { Password: PASSWORD })
-  await press(page, 'Register')
+  await submit(page, { Password: PASSWORD }, 'Register')
   await heading(page, 'Check your email')
   // Who signs in too early, or opens an older link, gets another one.
   const { token: replaced } = await mailbox.mailTo(email)
   await go(page, 'Sign in')
-  await fill(page, { Email: email, Password: PASSWORD })
-  await press(page, 'Sign in')
+  await submit(page, { Email: email, Password: PASSWORD }, 'Sign in')
   await say(page, `Before you sign in, open the link that we emailed to ${email}.`)
   await press(page, 'Send it again')
   await say(page, 'Sent again.')
   await mailbox.mailTo(email)
-  await page.goto(`${origin}/verify-email#token=${replaced}`)
+  await page.goto(`/verify-email#token=${replaced}`)
   await press(page, 'Confirm my email')
   await heading(page, 'Link expired')
   await say(page, 'was replaced by a newer email.')
-  await fill(page, { Email: email })
-  await press(page, 'Email me a new link')
+  await submit(page, { Email: email }, 'Email me a new link')
   await say(page, "If it isn't confirmed yet, we've emailed a new link to")
 
   const { token } = await openMailed(page, email)
@@ -47,8 +42,7 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await say(page, 'Your email is confirmed.')
   await say(page, /Signing in to acme-\d{4}/)
   expect(await page.getByLabel('Email', { exact: true }).inputValue()).toBe(email)
-  await fill(page, { Password: PASSWORD })
-  await press(page, 'Sign in')
+  await submit(page, { Password: PASSWORD }, 'Sign in')
 
   await heading(page, 'Developer settings')
   await press(page, 'Create signing secret')
@@ -63,19 +57,11 @@ test('a company registers, sends its first event, invites a colleague, and demot
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(202)
   await say(page, 'First event received.')
   for (const one of [secret, token, PASSWORD]) expect(await tracesIn(page)).not.toContain(one)
-  await go(page, 'Members')
-  await heading(page, 'Members')
-  await go(page, 'Developer')
-  await heading(page, 'Developer settings')
-  // Gone when the page is left.
-  expect(await page.content()).not.toContain(secret)
 
   await press(page, 'Replace secret…')
-  await fill(page, { 'Name of the company': 'acme' })
-  await press(page, 'Replace secret')
+  await submit(page, { 'Name of the company': 'acme' }, 'Replace secret')
   await say(page, 'must be “Acme”')
-  await fill(page, { 'Name of the company': 'Acme' })
-  await press(page, 'Replace secret')
+  await submit(page, { 'Name of the company': 'Acme' }, 'Replace secret')
   await say(page, 'Your new secret, version 2.')
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(401)
   await expect
@@ -94,18 +80,14 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await invite.getByLabel('Email addresses').fill(bob)
   await invite.getByLabel('Role').selectOption('admin')
   await press(page, 'Invite')
-  await press(invite, 'Email me a code')
-  await type(invite.getByLabel('Code from the email'), await codeTo(email))
-  await press(invite, 'Continue')
+  await giveCodeTo(email, invite)
   await say(page, `An invitation is on its way to ${bob}.`)
 
-  const colleague = await openPage(origin)
-  await openMailed(colleague.page, bob)
-  await heading(colleague.page, 'Join Acme')
-  await fill(colleague.page, { 'Your name': 'Bob', Password: PASSWORD })
-  await press(colleague.page, 'Join')
-  // With the password that was typed just now.
-  await heading(colleague.page, 'Developer settings')
+  const { page: colleague } = await openPage()
+  await openMailed(colleague, bob)
+  await heading(colleague, 'Join Acme')
+  await submit(colleague, { 'Your name': 'Bob', Password: PASSWORD }, 'Join')
+  await heading(colleague, 'Developer settings')
 
   // He is demoted while he is signed in, and his next change is refused; then he is disabled, and out.
   await page.reload()
@@ -114,16 +96,15 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await details.getByLabel('Role').selectOption('viewer')
   await press(details, 'Save')
   await page.locator('.list-row', { hasText: bob }).getByText('viewer').waitFor()
-  await press(colleague.page, 'Replace secret…')
-  await fill(colleague.page, { 'Name of the company': 'Acme' })
-  await press(colleague.page, 'Replace secret')
-  await say(colleague.page, 'your role does not have')
+  await press(colleague, 'Replace secret…')
+  await submit(colleague, { 'Name of the company': 'Acme' }, 'Replace secret')
+  await say(colleague, 'your role does not have')
   await press(details, 'Disable Bob')
   await press(page.getByRole('dialog', { name: 'Disable Bob?' }), 'Disable')
   await page.locator('.list-row', { hasText: bob }).getByText('disabled').waitFor()
   // The page asks now and then, and can show it before he goes on.
-  const goOn = press(colleague.page, 'Cancel').then(() => go(colleague.page, 'Account'))
-  const told = say(colleague.page, 'Your account is disabled.')
+  const goOn = press(colleague, 'Cancel').then(() => go(colleague, 'Account'))
+  const told = say(colleague, 'Your account is disabled.')
   await Promise.race([goOn, told])
   await told
 
@@ -135,6 +116,4 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await page.goBack()
   await heading(page, 'Sign in')
   expect(await page.content()).not.toContain(bob)
-  admin.expectClean()
-  colleague.expectClean()
 })

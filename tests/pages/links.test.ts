@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { go, heading, openPages, press, say, signIn, submit, tracesIn } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 import { signOut, useFactors } from './factor-steps.ts'
 
 /** Links that were mailed: whose they are, what they say if they are dead, and who is signed in meanwhile. */
 
-const { origin, service, mailbox, openPage, openMailed } = await openPages()
+const { service, mailbox, openPage, openMailed } = await openPages()
 const { addApp, giveCode } = useFactors(service)
 
 /** A link to reset a password. */
@@ -15,36 +15,36 @@ async function forget(email: string, companyId: string): Promise<string> {
   return (await mailbox.mailTo(email, 'Reset your password')).token
 }
 
-test('a link that is dead says so before a password is typed, and offers no try that cannot help', async () => {
+test('an expired, used, or replaced link says so before a password is typed', async () => {
   const admin = await service.addCompany()
-  const { page, expectClean } = await openPage(origin)
+  const { page } = await openPage()
   const used = await forget(admin.email, admin.companyId)
-  const password = 'another correct horse'
-  await service.call('/auth/password/reset', { json: { token: used, newPassword: password } })
+  const newPassword = 'another correct horse'
+  await service.call('/auth/password/reset', { json: { token: used, newPassword } })
   const replaced = await forget(admin.email, admin.companyId)
   await forget(admin.email, admin.companyId)
   for (const token of [used, replaced, 'reset_nonsense']) {
     // Else the page of the one before would be there until it loads itself anew.
     await page.goto('about:blank')
-    await page.goto(`${origin}/reset-password#token=${token}`)
+    await page.goto(`/reset-password#token=${token}`)
     await heading(page, 'Link expired')
     await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
     expect(await page.locator('input').count()).toBe(0)
     expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
     await page.getByRole('link', { name: 'Get another link' }).waitFor()
   }
-  await page.goto(`${origin}/accept-invitation#token=invite_nonsense`)
+  await page.goto('/accept-invitation#token=invite_nonsense')
   await say(
     page,
     "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
   )
   // A page that acts when its button is pressed finds it out then.
-  await page.goto(`${origin}/confirm-email#token=confirm_nonsense`)
+  await page.goto('/confirm-email#token=confirm_nonsense')
   await press(page, 'Use this email')
   await heading(page, 'Link expired')
   // Opened again, a page has no token: it is kept nowhere.
   const token = await forget(admin.email, admin.companyId)
-  await page.goto(`${origin}/reset-password#token=${token}`)
+  await page.goto(`/reset-password#token=${token}`)
   await page.getByLabel('New password').waitFor()
   expect(await tracesIn(page)).not.toContain(token)
   await page.reload()
@@ -52,22 +52,18 @@ test('a link that is dead says so before a password is typed, and offers no try 
   await heading(page, 'Choose a new password')
   // A link can be opened twice, as long as it was not used, also where its page is shown: that loads itself anew.
   const loaded = page.waitForEvent('load')
-  await page.goto(`${origin}/reset-password#token=${token}`)
+  await page.goto(`/reset-password#token=${token}`)
   await loaded
-  await fill(page, { 'New password': PASSWORD })
-  await press(page, 'Change password')
+  await submit(page, { 'New password': PASSWORD }, 'Change password')
   await heading(page, 'Developer settings')
-  expectClean()
 })
 
-test('somebody else who is signed in is named, and asked, before a link does anything', async () => {
+test('a link names a different signed-in user and asks before it acts', async () => {
   const [admin, other] = [await service.addCompany(), await service.addCompany({ name: 'Other Inc' })]
-  const { page, expectClean } = await openPage(origin)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, other)
-  await heading(page, 'Developer settings')
+  const { page } = await openPage()
+  await signIn(page, other)
   const token = await forget(admin.email, admin.companyId)
-  await page.goto(`${origin}/reset-password#token=${token}`)
+  await page.goto(`/reset-password#token=${token}`)
   await heading(page, "You're signed in already")
   for (const text of ['Other Inc', other.email, admin.email])
     await page.getByText(text, { exact: true }).first().waitFor()
@@ -75,30 +71,27 @@ test('somebody else who is signed in is named, and asked, before a link does any
   await go(page, 'Back to Other Inc')
   await heading(page, 'Developer settings')
   // Nothing has happened.
-  await page.goto(`${origin}/reset-password#token=${token}`)
+  await page.goto(`/reset-password#token=${token}`)
   await press(page, 'Continue with the link')
-  await fill(page, { 'New password': 'another correct horse' })
-  await press(page, 'Change password')
+  await submit(page, { 'New password': 'another correct horse' }, 'Change password')
   await heading(page, 'Developer settings')
   expect(await page.locator('.who').innerText()).toContain(admin.email)
 
   // Whose own link it is, is not asked.
   const own = await forget(admin.email, admin.companyId)
-  await page.goto(`${origin}/reset-password#token=${own}`)
+  await page.goto(`/reset-password#token=${own}`)
   await page.getByLabel('New password').waitFor()
-  expectClean()
 })
 
-test('who joins, or has a second factor, lands signed in with the password that was typed', async () => {
+test('the password chosen at an emailed link signs in, with a second factor too', async () => {
   const admin = await service.addCompany({ name: 'Joined' })
   const { accessToken: token } = await service.loginAs(admin)
   const email = 'new@joined.example'
   await service.call('/auth/invitations', { token, json: { email, role: 'viewer' } })
-  const { page, expectClean } = await openPage(origin)
+  const { page } = await openPage()
   await openMailed(page, email)
   await heading(page, 'Join Joined')
-  await fill(page, { 'Your name': 'New', Password: PASSWORD })
-  await press(page, 'Join')
+  await submit(page, { 'Your name': 'New', Password: PASSWORD }, 'Join')
   await heading(page, 'Your account')
   await say(page, 'Sees risks and analytics, and changes nothing.')
   await go(page, 'Developer')
@@ -106,25 +99,21 @@ test('who joins, or has a second factor, lands signed in with the password that 
   // The company is known from then on.
   await press(page, 'Sign out')
   await say(page, 'Signing in to Joined')
-  await fill(page, { Email: email, Password: PASSWORD })
-  await press(page, 'Sign in')
+  await submit(page, { Email: email, Password: PASSWORD }, 'Sign in')
   await heading(page, 'Your account')
 
   // What the second step comes after is said, there and on the way back.
   const { secret } = await addApp(page)
   await signOut(page)
-  await page.goto(`${origin}/reset-password#token=${await forget(email, admin.companyId)}`)
+  await page.goto(`/reset-password#token=${await forget(email, admin.companyId)}`)
   await say(page, 'you can send them again from Members')
   const password = 'another correct horse'
-  await fill(page, { 'New password': password })
-  await press(page, 'Change password')
+  await submit(page, { 'New password': password }, 'Change password')
   await heading(page, "Verify it's you")
   await say(page, 'Your password is changed')
   await press(page, 'Back to sign-in')
   await say(page, 'Your password is changed, and you were signed out everywhere else. Sign in.')
-  await fill(page, { Email: email, Password: password })
-  await press(page, 'Sign in')
+  await submit(page, { Email: email, Password: password }, 'Sign in')
   await giveCode(page, secret)
   await heading(page, 'Your account')
-  expectClean()
 })

@@ -1,73 +1,54 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Page, Route } from 'playwright-core'
+import type { Route } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, SIGNED_IN, say } from '../support/browser.ts'
+import { go, heading, openPages, press, SIGNED_IN, say, signIn, submit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** Answers that are late, a network that is slow, and pages that ask again by themselves. */
 
-const { origin, service, openPage } = await openPages()
+const { service, openPage, openAdmin } = await openPages()
 const LATE_MS = 3_000
-
-/** From now on, each answer of the interface is late. */
-async function delay(page: Page): Promise<void> {
-  await page.route('**/api/**', async (route) => {
-    await sleep(LATE_MS)
-    await route.continue().catch(() => {})
-  })
-}
 
 const READY: Record<string, string> = {
   '/developer': 'Create signing secret',
   '/members': 'Manage',
   '/company': 'Save handle',
   '/activity': 'CSV',
-  '/account': 'Add an app',
+  '/account': 'I have a code already',
 }
 
-test('each page is whole when answers are three seconds late, and at 400 kbit/s', async () => {
-  const admin = await service.addCompany()
-  const { page, context, expectClean } = await openPage(origin)
-  await delay(page)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+test('each page is complete when responses are three seconds late, and at 400 kbit/s', async () => {
+  const { page, context } = await openPage()
+  await page.route('**/api/**', async (route) => {
+    await sleep(LATE_MS)
+    await route.continue().catch(() => {})
+  })
+  await signIn(page, await service.addCompany())
   const look = async () => {
     for (const path of SIGNED_IN) {
-      await page.goto(`${origin}${path}`)
-      const ready = page.getByRole('button', { name: READY[path] ?? '' }).first()
-      await (path === '/account'
-        ? page.getByRole('button', { name: 'I have a code already' })
-        : ready
-      ).waitFor()
+      await page.goto(path)
+      await page
+        .getByRole('button', { name: READY[path] ?? '' })
+        .first()
+        .waitFor()
       await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
     }
   }
   await look()
   await page.unroute('**/api/**')
   const network = await context.newCDPSession(page)
-  const throughput = 400_000 / 8
-  await network.send('Network.emulateNetworkConditions', {
-    offline: false,
-    latency: 200,
-    downloadThroughput: throughput,
-    uploadThroughput: throughput,
-  })
+  const throughput = { downloadThroughput: 400_000 / 8, uploadThroughput: 400_000 / 8 }
+  await network.send('Network.emulateNetworkConditions', { offline: false, latency: 200, ...throughput })
   await look()
-  expectClean()
 })
 
-test('a request that was on its way while a proof replaced the cookie signs nobody out', async () => {
-  const { page, context, expectClean } = await openPage(origin)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, await service.addCompany())
-  await heading(page, 'Developer settings')
+test('a request sent before a confirmation replaced the cookie signs nobody out', async () => {
+  const { page, context } = await openAdmin()
   const [cookie] = (await context.cookies()).filter(({ name }) => name === '__Host-session')
   service.clock.advance(16 * 60)
   await press(page, 'Create signing secret')
-  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
-  await press(page, 'Continue')
+  await submit(page, { Password: PASSWORD }, 'Continue')
   await say(page, 'Your new secret, version 1.')
   // The service answers a request with the old cookie, and that arrives after the new one.
   const path = '/auth/webhook-secret/status'
@@ -88,15 +69,12 @@ test('a request that was on its way while a proof replaced the cookie signs nobo
   await page.waitForResponse((response) => response.url().endsWith(path) && response.status() === 401)
   await answered
   await heading(page, 'Developer settings')
-  expectClean()
 })
 
-test('a list never stands under a filter that it does not match', async () => {
+test('a list is never shown under a filter that it does not match', async () => {
   const admin = await addLargeCompany(service)
-  const { page, expectClean } = await openPage(origin)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+  const { page } = await openPage()
+  await signIn(page, admin)
   await go(page, 'Members')
   const rows = page.locator('.list-row')
   const more = page.getByRole('button', { name: 'Show more' })
@@ -145,35 +123,26 @@ test('a list never stands under a filter that it does not match', async () => {
   await press(page, 'Try again')
   await rows.nth(49).waitFor()
   expect(new Set(await roles())).toEqual(new Set(['developer']))
-  expectClean()
 })
 
-test('a page waits and asks again while other reads of the company take their turn', async () => {
-  const admin = await service.addCompany()
-  const { page, expectClean } = await openPage(origin)
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+test('a page retries while other reads of the company take their turn', async () => {
+  const { page } = await openAdmin()
   let refusals = 0
   await page.route('**/api/auth/audit?**', async (route) => {
     refusals += 1
     const refused = { status: 429, headers: { 'retry-after': '1', 'cache-control': 'no-store' } }
     await (refusals <= 2 ? route.fulfill(refused) : route.continue())
   })
-  await page.goto(`${origin}/activity`)
+  await page.goto('/activity')
   await page.getByRole('table').first().waitFor()
   expect(refusals).toBe(3)
   expect(await page.getByRole('alert').count()).toBe(0)
-  expectClean()
 })
 
-test('a poll begins after the answer of the one before, slows down, stops when hidden, and goes on when looked at', async () => {
-  const admin = await service.addCompany()
-  const { page, expectClean } = await openPage(origin)
+test('polls never overlap, slow down, stop while hidden, and continue when shown', async () => {
+  const { page } = await openPage()
   await page.clock.install()
-  await page.goto(`${origin}/sign-in`)
-  await enter(page, admin)
-  await heading(page, 'Developer settings')
+  await signIn(page, await service.addCompany())
   let asked = 0
   let open = 0
   let most = 0
@@ -217,5 +186,4 @@ test('a poll begins after the answer of the one before, slows down, stops when h
   await show('visible')
   // Somebody looks at it: it goes on.
   await untilAsked(2)
-  expectClean()
 })

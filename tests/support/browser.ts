@@ -30,14 +30,29 @@ export async function openPages() {
     const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
     return `${one}${other}`
   }
-  return { origin, mailbox, service, openMailed, codeTo, ...(await openBrowser()) }
+  /** Asks for the code that is mailed to an address, and gives it. */
+  async function giveCodeTo(address: string, part: Part): Promise<void> {
+    await press(part, 'Email me a code')
+    await submit(part, { 'Code from the email': await codeTo(address) }, 'Continue')
+  }
+  const openPage = await openBrowser(origin)
+  /** A company whose admin is signed in. */
+  async function openAdmin({ remembers = false } = {}) {
+    const admin = await service.addCompany()
+    const opened = await openPage()
+    await signIn(opened.page, admin, { remembers })
+    return { admin, ...opened }
+  }
+  return { origin, mailbox, service, openMailed, codeTo, giveCodeTo, openPage, openAdmin }
 }
+
+/** A page, or a part of it. */
+type Part = Page | Locator
 
 export const heading = (page: Page, name: string) =>
   page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
-export const say = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
-export const press = (page: Page | Locator, name: string) =>
-  page.getByRole('button', { name, exact: true }).click()
+export const say = (part: Part, text: string | RegExp) => part.getByText(text).first().waitFor()
+export const press = (part: Part, name: string) => part.getByRole('button', { name, exact: true }).click()
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click()
 
 /** Signs in, also where another company is remembered. */
@@ -48,8 +63,19 @@ export async function enter(page: Page, { companyId, email, password }: Omit<Per
     .first()
     .waitFor()
   if (await other.isVisible()) await other.click()
-  await fill(page, { Company: companyId, Email: email, Password: password })
-  await press(page, 'Sign in')
+  await submit(page, { Company: companyId, Email: email, Password: password }, 'Sign in')
+}
+
+/** Opens the sign-in page, signs in, and waits for the page that follows. */
+export async function signIn(
+  page: Page,
+  person: Omit<Person, 'userId'>,
+  { home = 'Developer settings', remembers = false }: { home?: string | undefined; remembers?: boolean } = {},
+): Promise<void> {
+  await page.goto('/sign-in')
+  if (remembers) await page.getByLabel('Remember the company on this device').check()
+  await enter(page, person)
+  await heading(page, home)
 }
 
 /** All that a script of the page, or who looks into the browser later, finds of secrets. */
@@ -63,10 +89,16 @@ export async function tracesIn(page: Page): Promise<string> {
   return `${kept} ${entries.map(({ url, title }) => `${url} ${title}`).join(' ')}`
 }
 
-export async function fill(page: Page, values: Record<string, string>): Promise<void> {
+export async function fill(part: Part, values: Record<string, string>): Promise<void> {
   await typeAll(
-    Object.entries(values).map(([label, value]) => [page.getByLabel(label, { exact: true }).first(), value]),
+    Object.entries(values).map(([label, value]) => [part.getByLabel(label, { exact: true }).first(), value]),
   )
+}
+
+/** Fills a form, and presses its button. */
+export async function submit(part: Part, values: Record<string, string>, button: string): Promise<void> {
+  await fill(part, values)
+  await press(part, button)
 }
 
 export async function type(field: Locator, value: string): Promise<void> {
@@ -111,23 +143,24 @@ export async function offerNothing(page: Page): Promise<void> {
 
 let launched: Promise<Browser> | undefined
 
-async function openBrowser() {
+async function openBrowser(origin: string) {
   // All files of a worker share one, which ends with the worker: pages have contexts of their own.
   launched ??= launchBrowser()
   const browser = await launched
 
   /**
-   * Opens a page that shares nothing with others. Errors of scripts, refusals by the content security policy, and requests to other
-   * servers are collected; `expectClean` says that there were none.
+   * Opens a page that shares nothing with others. Errors of scripts, refusals by the content security policy, and requests to
+   * other servers fail the test.
    */
-  async function openPage(origin: string, options: BrowserContextOptions = {}) {
-    const context = await browser.newContext(options)
+  return async (options: BrowserContextOptions = {}) => {
+    const context = await browser.newContext({ baseURL: origin, ...options })
     // As long as other tests wait for what they are about.
     context.setDefaultTimeout(100_000)
     // Pages that stay open would go on asking the service.
     onTestFinished(() => context.close())
     const page: Page = await context.newPage()
     const faults: string[] = []
+    onTestFinished(() => expect(faults).toEqual([]))
     page.on('pageerror', ({ message }) => faults.push(message))
     page.on('console', (message) => {
       // The browser says this of every answer from 400 on, also of those that a page expects.
@@ -143,9 +176,8 @@ async function openBrowser() {
       const isKept = response.headers()['cache-control'] !== 'no-store'
       if (isKept && !response.url().startsWith(`${origin}/assets/`)) faults.push(`kept: ${response.url()}`)
     })
-    return { page, context, expectClean: () => expect(faults).toEqual([]) }
+    return { page, context }
   }
-  return { openPage }
 }
 
 /** The pages of those who are signed in. */
@@ -154,12 +186,11 @@ export const SIGNED_IN = ['/developer', '/members', '/company', '/activity', '/a
 /** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
 export async function visit(
   page: Page,
-  origin: string,
   paths: string[],
   look: (path: string) => Promise<void>,
 ): Promise<void> {
   for (const path of paths) {
-    await page.goto(`${origin}${path}`)
+    await page.goto(path)
     await page.locator('h1').waitFor()
     await page.waitForLoadState('networkidle')
     await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
