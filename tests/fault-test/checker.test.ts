@@ -15,18 +15,34 @@ function operation(begin: number, parts: Part[], seen: Partial<Operation> = {}):
   return { ...usual, begin, end: begin + 1, parts, ...seen }
 }
 
-const refused = (code: string) => ({ outcome: 'refused', code }) as const
+/** One after the other: a part, or one with what was seen. */
+type Step = Part | [Part | Part[], Partial<Operation>]
+const inTurn = (...steps: Step[]) =>
+  steps.map((step, n) =>
+    Array.isArray(step) ? operation(2 * n, [step[0]].flat(), step[1]) : operation(2 * n, [step]),
+  )
+const refused = (part: Part | Part[], code: string): Step => [part, { outcome: 'refused', code }]
 const LOST = { outcome: 'unknown', status: 503 } as const
+const lost = (part: Part | Part[]): Step => [part, LOST]
+/** Two at the same time, after `first`. */
+const together = (first: Part[], one: Part, other: Part) => [
+  ...inTurn(...first),
+  operation(11, [one], { end: 19 }),
+  operation(12, [other], { end: 19 }),
+]
 
 const session = { kind: 'session', id: 's' } as const
 const open: Part = { ...session, act: 'open', owner: 'm', token: 't0' }
 const use: Part = { ...session, act: 'use' }
 const logout: Part = { ...session, act: 'end', isOwn: true }
+const logoutOfAll = (kept: string | null): Part => ({ kind: 'sessions', id: 'm', act: 'end', kept })
 const refresh = (token: string, successor: string | null, key: string | null = null): Part => ({
   ...session,
   ...{ act: 'refresh', token, successor, key },
 })
-const opened = operation(0, [open])
+const WITH_KEY = [open, refresh('t0', 't1', 'k')]
+const ROTATED = [open, refresh('t0', 't1')]
+const ROTATED_TWICE = [...WITH_KEY, refresh('t1', 't2', 'l')]
 
 const send = (id: string, content: string, isNew: boolean | null = null, isNamed = false): Part => ({
   ...{ kind: 'event', id, act: 'send', content, isNew, isNamed },
@@ -39,139 +55,87 @@ const regenerate = (version: number | null, made: string | null, expected: numbe
   ...secret,
   ...{ act: 'regenerate', expected, version, secret: made },
 })
+const status = (version: number | null): Part => ({ ...secret, act: 'status', version })
 const sign = (by: string): Part => ({ ...secret, act: 'sign', secret: by })
 const token = (act: 'consume' | 'preview' | 'revoke'): Part => ({ kind: 'token', id: 'invitation', act })
 
 const ILLEGAL: Record<string, Operation[]> = {
-  'a session is used after its logout': [opened, operation(2, [logout]), operation(4, [use])],
-  'a session is used after all sessions of its member ended': [
-    opened,
-    operation(2, [{ kind: 'sessions', id: 'm', act: 'end', kept: 'other' }]),
-    operation(4, [use]),
-  ],
-  'a session ends without a cause': [opened, operation(2, [use], refused('session_ended'))],
+  'a session is used after its logout': inTurn(open, logout, use),
+  'a session is used after all sessions of its member ended': inTurn(open, logoutOfAll('other'), use),
+  'a session ends without a cause': inTurn(open, refused(use, 'session_ended')),
   'a lost logout happens far too late': [
-    opened,
-    operation(2, [logout], LOST),
+    ...inTurn(open, lost(logout)),
     operation(4 + LATE_MS, [use]),
-    operation(6 + LATE_MS, [use], refused('session_ended')),
+    operation(6 + LATE_MS, [use], { outcome: 'refused', code: 'session_ended' }),
   ],
-  'a logout of an active session is refused': [opened, operation(2, [logout], refused('invalid_token'))],
-  'a session is ended by two logouts': [opened, operation(2, [logout]), operation(4, [logout])],
-  'a current token is unknown': [opened, operation(2, [refresh('t0', null)], refused('invalid_token'))],
-  'an earlier token is the current one again': [
-    opened,
-    operation(2, [refresh('t0', 't1')]),
-    operation(4, [refresh('t1', 't0')]),
-  ],
-  'two refreshes at the same time get different successors': [
-    opened,
-    operation(2, [refresh('t0', 't1')], { end: 9 }),
-    operation(3, [refresh('t0', 't2')], { end: 9 }),
-  ],
-  "a client's own retry is called theft": [
-    opened,
-    operation(2, [refresh('t0', null, 'k')], LOST),
-    operation(4, [refresh('t0', null, 'k')], refused('refresh_reuse')),
-  ],
-  "a client's own retry is refused though its successor is unused": [
-    opened,
-    operation(2, [refresh('t0', null, 'k')], LOST),
-    operation(4, [refresh('t0', null, 'k')], refused('refresh_token_reused')),
-  ],
-  'a stolen token is not called theft': [
-    opened,
-    operation(2, [refresh('t0', 't1', 'k')]),
-    operation(4, [refresh('t1', 't2', 'l')]),
-    operation(6, [refresh('t0', null)], refused('refresh_token_reused')),
-  ],
-  'a token works again later without a key': [
-    opened,
-    operation(2, [refresh('t0', 't1')]),
-    operation(4, [refresh('t0', 't1')]),
-  ],
-  'a different key gets the successor': [
-    opened,
-    operation(2, [refresh('t0', 't1', 'k')]),
-    operation(4, [refresh('t0', 't1', 'l')]),
-  ],
-  'a retry works after its successor was used': [
-    opened,
-    operation(2, [refresh('t0', 't1', 'k')]),
-    operation(4, [refresh('t1', 't2', 'l')]),
-    operation(6, [refresh('t0', 't1', 'k')]),
-  ],
-  'an acknowledged rotation is undone': [
-    opened,
-    operation(2, [refresh('t0', 't1')]),
-    operation(4, [refresh('t1', null)], refused('refresh_token_reused')),
-  ],
-  'a session continues after a theft was found': [
-    opened,
-    operation(2, [refresh('t0', 't1')]),
-    operation(4, [refresh('t0', null)], refused('refresh_reuse')),
-    operation(6, [use]),
-  ],
-  'an acknowledged event is not stored': [operation(0, [send('e', 'a', true)]), operation(9, [stored('e')])],
-  'an event is stored twice': [operation(0, [send('e', 'a', true)]), operation(9, [stored('e', 'a', 'a')])],
-  'an event is new twice': [operation(0, [send('e', 'a', true)]), operation(2, [send('e', 'a', true)])],
-  'an event is a duplicate of nothing': [operation(0, [send('e', 'a', false)])],
-  'a batch with new content of a stored event is accepted': [
-    operation(0, [send('e', 'a', true)]),
-    operation(2, [send('e', 'b')]),
-  ],
-  'an event conflicts with nothing': [
-    operation(0, [send('e', 'a', null, true)], refused('event_id_conflict')),
-  ],
-  'a refused event is stored': [
-    operation(0, [send('e', 'a')], refused('invalid_signature')),
-    operation(9, [stored('e', 'a')]),
-  ],
-  'a lost batch is stored in part': [
-    operation(0, BATCH, LOST),
-    operation(9, [stored('e', 'a'), stored('f')]),
-  ],
-  'a conflict names no event': [
-    operation(0, [send('e', 'a')]),
-    operation(2, [send('e', 'b')], refused('event_id_conflict')),
-  ],
-  'two secrets have one version': [
-    operation(0, [regenerate(1, 'x')], { end: 9 }),
-    operation(1, [regenerate(1, 'y')], { end: 9 }),
-  ],
-  'two requests replace the same version': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [regenerate(2, 'y', 1)], { end: 9 }),
-    operation(3, [regenerate(3, 'z', 1)], { end: 9 }),
-  ],
-  'a version is left out': [operation(0, [regenerate(1, 'x')]), operation(2, [regenerate(3, 'y')])],
-  'a version conflicts with itself': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [regenerate(null, null, 1)], refused('version_conflict')),
-  ],
-  'a signature by the previous secret is accepted': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [regenerate(2, 'y')]),
-    operation(4, [sign('x')]),
-  ],
-  'a signature by the current secret is refused': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [sign('x')], refused('invalid_signature')),
-  ],
-  'the status shows an earlier version': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [{ ...secret, act: 'status', version: null }]),
-  ],
-  'a token works twice': [
-    operation(0, [token('consume')], { end: 9 }),
-    operation(1, [token('consume')], { end: 9 }),
-  ],
-  'a token that was never used is refused': [operation(0, [token('consume')], refused('invalid_request'))],
-  'a revoked token works': [operation(0, [token('revoke')]), operation(2, [token('consume')])],
-  'a used token is shown': [operation(0, [token('consume')]), operation(2, [token('preview')])],
-  'a client is blamed for a fault': [operation(0, [], refused('permission_denied'))],
-  'a client gets the answer to a different request': [operation(0, [], { asked: 'ada', answered: 'bob' })],
-  'a fault is answered with 500': [operation(0, [], { ...LOST, status: 500 })],
+  'a logout of an active session is refused': inTurn(open, refused(logout, 'invalid_token')),
+  'a session is ended by two logouts': inTurn(open, logout, logout),
+  'a current token is unknown': inTurn(open, refused(refresh('t0', null), 'invalid_token')),
+  'an earlier token is the current one again': inTurn(open, refresh('t0', 't1'), refresh('t1', 't0')),
+  'two refreshes at the same time get different successors': together(
+    [open],
+    refresh('t0', 't1'),
+    refresh('t0', 't2'),
+  ),
+  "a client's own retry is called theft": inTurn(
+    open,
+    lost(refresh('t0', null, 'k')),
+    refused(refresh('t0', null, 'k'), 'refresh_reuse'),
+  ),
+  "a client's own retry is refused though its successor is unused": inTurn(
+    open,
+    lost(refresh('t0', null, 'k')),
+    refused(refresh('t0', null, 'k'), 'refresh_token_reused'),
+  ),
+  'a stolen token is not called theft': inTurn(
+    ...ROTATED_TWICE,
+    refused(refresh('t0', null), 'refresh_token_reused'),
+  ),
+  'a token works again later without a key': inTurn(open, refresh('t0', 't1'), refresh('t0', 't1')),
+  'a different key gets the successor': inTurn(open, refresh('t0', 't1', 'k'), refresh('t0', 't1', 'l')),
+  'a retry works after its successor was used': inTurn(...ROTATED_TWICE, refresh('t0', 't1', 'k')),
+  'an acknowledged rotation is undone': inTurn(
+    ...ROTATED,
+    refused(refresh('t1', null), 'refresh_token_reused'),
+  ),
+  'a session continues after a theft was found': inTurn(
+    ...ROTATED,
+    refused(refresh('t0', null), 'refresh_reuse'),
+    use,
+  ),
+  'an acknowledged event is not stored': inTurn(send('e', 'a', true), stored('e')),
+  'an event is stored twice': inTurn(send('e', 'a', true), stored('e', 'a', 'a')),
+  'an event is new twice': inTurn(send('e', 'a', true), send('e', 'a', true)),
+  'an event is a duplicate of nothing': inTurn(send('e', 'a', false)),
+  'a batch with new content of a stored event is accepted': inTurn(send('e', 'a', true), send('e', 'b')),
+  'an event conflicts with nothing': inTurn(refused(send('e', 'a', null, true), 'event_id_conflict')),
+  'a refused event is stored': inTurn(refused(send('e', 'a'), 'invalid_signature'), stored('e', 'a')),
+  'a lost batch is stored in part': inTurn(lost(BATCH), [[stored('e', 'a'), stored('f')], {}]),
+  'a conflict names no event': inTurn(send('e', 'a'), refused(send('e', 'b'), 'event_id_conflict')),
+  'two secrets have one version': together([], regenerate(1, 'x'), regenerate(1, 'y')),
+  'two requests replace the same version': together(
+    [regenerate(1, 'x')],
+    regenerate(2, 'y', 1),
+    regenerate(3, 'z', 1),
+  ),
+  'a version is left out': inTurn(regenerate(1, 'x'), regenerate(3, 'y')),
+  'a version conflicts with itself': inTurn(
+    regenerate(1, 'x'),
+    refused(regenerate(null, null, 1), 'version_conflict'),
+  ),
+  'a signature by the previous secret is accepted': inTurn(regenerate(1, 'x'), regenerate(2, 'y'), sign('x')),
+  'a signature by the current secret is refused': inTurn(
+    regenerate(1, 'x'),
+    refused(sign('x'), 'invalid_signature'),
+  ),
+  'the status shows an earlier version': inTurn(regenerate(1, 'x'), status(null)),
+  'a token works twice': together([], token('consume'), token('consume')),
+  'a token that was never used is refused': inTurn(refused(token('consume'), 'invalid_request')),
+  'a revoked token works': inTurn(token('revoke'), token('consume')),
+  'a used token is shown': inTurn(token('consume'), token('preview')),
+  'a client is blamed for a fault': inTurn(refused([], 'permission_denied')),
+  'a client gets the answer to a different request': inTurn([[], { asked: 'ada', answered: 'bob' }]),
+  'a fault is answered with 500': inTurn([[], { ...LOST, status: 500 }]),
 }
 
 describe('the checker rejects a history in which', () => {
@@ -184,71 +148,51 @@ describe('the checker rejects a history in which', () => {
 })
 
 const LEGAL: Record<string, Operation[]> = {
-  'a lost logout happens late': [
-    opened,
-    operation(2, [logout], LOST),
-    operation(4, [use]),
-    operation(6, [use], refused('session_ended')),
-  ],
-  'an older session ends, and its logout is refused': [
-    operation(-2, [{ kind: 'sessions', id: 'm', act: 'end', kept: null }]),
-    opened,
-    operation(2, [logout]),
-    operation(4, [logout], refused('session_ended')),
-  ],
-  'a use overlaps the logout': [opened, operation(2, [logout], { end: 6 }), operation(3, [use], { end: 9 })],
+  'a lost logout happens late': inTurn(open, lost(logout), use, refused(use, 'session_ended')),
+  'an older session ends, and its logout is refused': inTurn(
+    ...[logoutOfAll(null), open, logout],
+    refused(logout, 'session_ended'),
+  ),
+  'a use overlaps the logout': together([open], logout, use),
   'fifty refreshes at the same time get one successor': [
-    opened,
+    ...inTurn(open),
     ...Array.from({ length: 50 }, (_, n) => operation(2 + n / 100, [refresh('t0', 't1')], { end: 9 })),
   ],
-  'a retry gets what was lost': [
-    opened,
-    operation(2, [refresh('t0', null, 'k')], LOST),
-    operation(4, [refresh('t0', null, 'k')], LOST),
-    operation(6, [refresh('t0', 't1', 'k')]),
-    operation(8, [refresh('t1', 't2', 'l')]),
-  ],
-  'a spent token with a different key is theft': [
-    opened,
-    operation(2, [refresh('t0', 't1', 'k')]),
-    operation(4, [refresh('t0', null, 'l')], refused('refresh_reuse')),
-  ],
-  'a late retry with its own key is harmless': [
-    opened,
-    operation(2, [refresh('t0', 't1', 'k')]),
-    operation(4, [refresh('t1', 't2', 'l')]),
-    operation(6, [refresh('t0', null, 'k')], refused('refresh_token_reused')),
-    operation(8, [use]),
-  ],
-  'an event conflicts with what is stored': [
-    operation(0, [send('e', 'a', true)]),
-    operation(2, [send('e', 'b', null, true)], refused('event_id_conflict')),
-  ],
-  'a lost event is a duplicate later': [
-    operation(0, [send('e', 'a')], LOST),
-    operation(2, [send('e', 'a', false)]),
-    operation(9, [stored('e', 'a')]),
-  ],
-  'a lost event is not stored': [operation(0, [send('e', 'a')], LOST), operation(9, [stored('e')])],
-  'an outdated version conflicts': [
-    operation(0, [regenerate(1, 'x')]),
-    operation(2, [regenerate(null, null, 0)], refused('version_conflict')),
-  ],
-  'lost secrets have their own versions': [
-    ...Array.from({ length: 12 }, (_, n) => operation(n, [regenerate(null, null)], LOST)),
-    operation(20, [regenerate(6, 'x')]),
-    operation(22, [sign('x')]),
-    operation(24, [sign('x')], refused('invalid_signature')),
-    operation(26, [{ ...secret, act: 'status', version: 9 }]),
-  ],
-  'a token works after a lost preview': [
-    operation(0, [token('preview')], LOST),
-    operation(2, [token('consume')]),
-  ],
-  'a lost token is used': [
-    operation(0, [token('consume')], LOST),
-    operation(2, [token('consume')], refused('invalid_request')),
-  ],
+  'a retry gets what was lost': inTurn(
+    open,
+    lost(refresh('t0', null, 'k')),
+    lost(refresh('t0', null, 'k')),
+    refresh('t0', 't1', 'k'),
+    refresh('t1', 't2', 'l'),
+  ),
+  'a spent token with a different key is theft': inTurn(
+    ...[open, refresh('t0', 't1', 'k')],
+    refused(refresh('t0', null, 'l'), 'refresh_reuse'),
+  ),
+  'a late retry with its own key is harmless': inTurn(
+    ...ROTATED_TWICE,
+    refused(refresh('t0', null, 'k'), 'refresh_token_reused'),
+    use,
+  ),
+  'an event conflicts with what is stored': inTurn(
+    send('e', 'a', true),
+    refused(send('e', 'b', null, true), 'event_id_conflict'),
+  ),
+  'a lost event is a duplicate later': inTurn(lost(send('e', 'a')), send('e', 'a', false), stored('e', 'a')),
+  'a lost event is not stored': inTurn(lost(send('e', 'a')), stored('e')),
+  'an outdated version conflicts': inTurn(
+    regenerate(1, 'x'),
+    refused(regenerate(null, null, 0), 'version_conflict'),
+  ),
+  'lost secrets have their own versions': inTurn(
+    ...Array.from({ length: 12 }, (): Step => lost(regenerate(null, null))),
+    regenerate(6, 'x'),
+    sign('x'),
+    refused(sign('x'), 'invalid_signature'),
+    status(9),
+  ),
+  'a token works after a lost preview': inTurn(lost(token('preview')), token('consume')),
+  'a lost token is used': inTurn(lost(token('consume')), refused(token('consume'), 'invalid_request')),
 }
 
 describe('the checker accepts a history in which', () => {
