@@ -150,31 +150,6 @@ test('users end one or all of their other sessions, which then say so (ASVS 7.4.
   for (const { accessToken: token } of others) expect((await service.getSession({ token })).status).toBe(401)
 })
 
-test('a change long after the sign-in requires the password in a dialog (ASVS 7.5.1)', async () => {
-  const { page } = await openAdmin()
-  await go(page, 'Members')
-  service.clock.advance(16 * 60)
-  await invite(page, 'late@company.example')
-  const dialog = page.getByRole('dialog', { name: "Confirm it's you" })
-  await type(dialog.getByLabel('Password'), PASSWORD)
-  await page.keyboard.press('Enter')
-  await say(page, 'An invitation is on its way to late@company.example.')
-  await mailbox.mailTo('late@company.example')
-  // Fifteen minutes are free again.
-  await invite(page, 'later@company.example')
-  await say(page, 'An invitation is on its way to later@company.example.')
-
-  await go(page, 'Company')
-  service.clock.advance(16 * 60)
-  await press(page, 'End all sessions…')
-  const asking = page.getByRole('dialog', { name: 'End all sessions?' })
-  await press(asking, 'End all sessions')
-  await submit(dialog, { Password: PASSWORD }, 'Continue')
-  await say(page, 'All sessions but this one have ended.')
-  await asking.waitFor({ state: 'detached' })
-  expect(await tracesIn(page)).not.toContain(PASSWORD)
-})
-
 test('tabs follow a sign-out and a sign-in, and forget the previous company (ASVS 8.2.2)', async () => {
   const { admin, page, context } = await openAdmin()
   await go(page, 'Members')

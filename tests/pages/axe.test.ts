@@ -7,21 +7,17 @@ import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
 /**
- * Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. With
+ * Each page and step, looked at by axe in two themes and at six sizes: a hundred looks, which take a core a while. With
  * SCREENSHOTS=FOLDER, they are also saved as pictures.
  */
 
 const { service, openPage } = await openPages()
-const { addApp, proveMailbox } = useFactors(service)
+const { addApp, proveMailbox, requireFactors } = useFactors(service)
 const { SCREENSHOTS } = process.env
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const company = await service.addCompany({ name: 'Plain' })
 const strict = await service.addCompany({ name: 'Strict' })
-await service.db
-  .updateTable('companies')
-  .set({ second_factor_policy: 'everyone' })
-  .where('company_id', '=', strict.companyId)
-  .execute()
+await requireFactors(strict)
 
 const OPEN = [
   '/sign-in',
@@ -84,6 +80,9 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await look('a stricter policy')
 }
 
+/** How far down each link of the navigation is. */
+const TOPS = "[...document.querySelectorAll('nav a')].map((link) => link.getBoundingClientRect().top)"
+
 /** Looks at what a page shows: by axe in both themes, and whether it is wider than a small window, also with large letters. */
 function openEyes(page: Page) {
   const complaints: string[] = []
@@ -111,6 +110,8 @@ function openEyes(page: Page) {
     await page.emulateMedia({ colorScheme: 'light' })
     // 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there.
     for (const [width, size] of [
+      [1280, '100%'],
+      [768, '100%'],
       [360, '100%'],
       [320, '100%'],
       [640, '200%'],
@@ -120,6 +121,8 @@ function openEyes(page: Page) {
         `document.documentElement.style.fontSize = '${size}', document.documentElement.scrollWidth`,
       )
       if (found > width) wide.push(`${path} ${found} of ${width}`)
+      const tops = await page.evaluate<number[]>(TOPS)
+      if (size === '100%' && new Set(tops).size > 1) wide.push(`${path} breaks its navigation at ${width}`)
       await save(path, `${width}`)
     }
   }

@@ -119,5 +119,11 @@ export function useFactors(service: TestService) {
     clock.advance(30)
     return code
   }
-  return { proveMailbox, giveMailedCode, addPasskey, addApp, giveCode }
+
+  /** As the policy of the company, from now on. */
+  async function requireFactors({ companyId }: Person): Promise<void> {
+    const changed = service.db.updateTable('companies').set({ second_factor_policy: 'everyone' })
+    await changed.where('company_id', '=', companyId).execute()
+  }
+  return { proveMailbox, giveMailedCode, addPasskey, addApp, giveCode, requireFactors }
 }

@@ -107,6 +107,8 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   const told = say(colleague, 'Your account is disabled.')
   await Promise.race([goOn, told])
   await told
+  // Who has joined need not name the company again.
+  await say(colleague, 'Signing in to Acme')
 
   await go(page, 'Activity')
   await heading(page, 'Activity')
