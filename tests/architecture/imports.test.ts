@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { circlesOf, type Import, read, show } from './sources.ts'
 
@@ -36,80 +37,67 @@ const LINES = [
  */
 const DOORS: Record<string, string[]> = {
   // The second door: networks, and the fair queue. Sockets are opened when the servers of both listeners listen.
-  edge: [
-    'listener.ts',
-    'framing.ts',
-    'private-listener.ts',
-    'listening-sockets.ts',
-    'network.ts',
-    'fair-queue.ts',
-  ],
-  token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
-  audit: ['entry.ts', 'repository.ts', 'service-sign-ins-repository.ts', 'fragments.ts'],
-  mail: ['service.ts', 'letters.ts', 'notices.ts', 'repository.ts'],
-  'one-time-token': ['service.ts', 'repository.ts'],
+  edge: ['listener', 'framing', 'private-listener', 'listening-sockets', 'network', 'fair-queue'],
+  token: ['claims', 'key-rotation', 'fragments'],
+  audit: ['entry', 'repository', 'service-sign-ins-repository', 'fragments'],
+  mail: ['service', 'letters', 'repository'],
+  'one-time-token': ['service', 'repository'],
   company: [
-    'service.ts',
-    'repository.ts',
-    'checks.ts',
-    'problems.ts',
-    'account.ts',
-    'identity-repository.ts',
-    'refused-sign-ins-repository.ts',
-    'policy-repository.ts',
-    'listing-repository.ts',
-    'removal-repository.ts',
-    'handles.ts',
-    'handles-repository.ts',
+    'service',
+    'repository',
+    'checks',
+    'problems',
+    'account',
+    'identity-repository',
+    'refused-sign-ins-repository',
+    'policy-repository',
+    'listing-repository',
+    'removal-repository',
+    'handles',
+    'handles-repository',
   ],
   session: [
-    'session.ts',
-    'acting.ts',
-    'ending-repository.ts',
-    'repository.ts',
-    'session-tokens.ts',
-    'session-fragments.ts',
-    'proof.ts',
+    'session',
+    'acting',
+    'ending-repository',
+    'repository',
+    'session-tokens',
+    'session-fragments',
+    'proof',
     // For the routes of sign-in and recent proof.
-    'cookie.ts',
-    'replies.ts',
-    'schemas.ts',
+    'cookie',
+    'replies',
+    'schemas',
   ],
-  'signing-secret': ['service.ts', 'refusal-reasons.ts'],
+  'signing-secret': ['service', 'refusal-reasons'],
   'second-factor': [
-    'mailbox.ts',
-    'own-factors.ts',
-    'reset.ts',
-    'reset-repository.ts',
-    'policy.ts',
-    'sealed.ts',
+    'mailbox',
+    'own-factors',
+    'reset',
+    'reset-repository',
+    'policy',
+    'sealed',
     // For sign-in and recent proof, which verify and consume factors. Challenges also for restored backups.
-    'challenges.ts',
-    'challenges-repository.ts',
-    'codes-repository.ts',
-    'factor.ts',
-    'passkey-schemas.ts',
-    'recovery-codes.ts',
-    'refusals.ts',
-    'repository.ts',
+    'challenges',
+    'challenges-repository',
+    'codes-repository',
+    'factor',
+    'passkey-schemas',
+    'recovery-codes',
+    'refusals',
+    'repository',
   ],
-  'sign-in': ['passwords.ts', 'known-clients.ts', 'known-clients-repository.ts'],
+  'sign-in': ['passwords', 'known-clients', 'known-clients-repository'],
   ingest: [],
-  platform: ['clients.ts', 'repository.ts', 'feed.ts'],
-  member: [
-    'changes.ts',
-    'new-admin.ts',
-    'invitations.ts',
-    'invitation-repository.ts',
-    'quotas.ts',
-    'service-members.ts',
-  ],
+  platform: ['clients', 'repository'],
+  member: ['changes', 'new-admin', 'invitations', 'invitation-repository', 'quotas', 'service-members'],
   onboarding: [],
-  operator: ['companies.ts', 'retention.ts'],
+  operator: ['companies', 'retention'],
 }
 
 const folderOf = (path: string) => path.split('/', 1)[0] ?? ''
-const nameOf = (path: string) => path.split('/').at(-1) ?? ''
+/** Without folder and ending, as doors are named. */
+const nameOf = (path: string) => basename(path, '.ts')
 const lineOf = (path: string) => {
   const own = LINES.findIndex((rooms) => rooms.includes(path))
   return own >= 0 ? own : LINES.findIndex((rooms) => rooms.includes(folderOf(path)))
@@ -118,7 +106,7 @@ const isFeature = (path: string) => folderOf(path) in DOORS
 const isGuard = (path: string) => path.endsWith('-guard.ts')
 const isRoutes = (path: string) => /(?:^|[/-])routes\.ts$/.test(path)
 const isRepository = (path: string) => /(?:^|[/-])(?:repository|fragments)\.ts$/.test(path)
-const isPlugin = (path: string) => nameOf(path) === 'plugin.ts'
+const isPlugin = (path: string) => nameOf(path) === 'plugin'
 
 /** Files that every layer of a feature can import: the types of its rows, and its texts. */
 const MODELS = [
@@ -136,7 +124,7 @@ const MODELS = [
 
 /** Layers: models, repositories, services, guards and plugins, routes. None imports from a higher one. */
 function layerOf(path: string): number {
-  if (MODELS.includes(path) || nameOf(path) === 'schemas.ts') return 0
+  if (MODELS.includes(path) || nameOf(path) === 'schemas') return 0
   if (isRepository(path)) return 1
   if (isRoutes(path)) return 4
   return isGuard(path) || isPlugin(path) ? 3 : 2
@@ -290,7 +278,7 @@ describe('each thing has one place:', () => {
       isRoutes(path) ||
       isGuard(path) ||
       isPlugin(path) ||
-      nameOf(path) === 'schemas.ts'
+      nameOf(path) === 'schemas'
     const wrong = sources.flatMap(({ path, imports }) =>
       isOfHttp(path) ? [] : imports.filter(({ to }) => /^@?fastify\b/.test(to)),
     )

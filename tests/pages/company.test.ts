@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { go, heading, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
+import { go, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
 
 /** What a company sees and changes of itself on the pages, in a real browser. */
 
@@ -8,7 +8,7 @@ const { origin, service, openPage, openAdmin, codeTo, giveCodeTo } = await openP
 test.for([
   ['developer', 'Developer settings', 'Assesses risks by program and sees analytics.'],
   ['viewer', 'Your account', 'Sees risks and analytics, and changes nothing.'],
-] as const)('a member with the role %s begins at %s: %s', async ([role, home, words]) => {
+] as const)('a member with the role %s begins at %s', async ([role, home, words]) => {
   const { page } = await openPage()
   await signIn(page, await service.addUser(await service.addCompany(), role), { home })
   await go(page, 'Account')
