@@ -11,7 +11,7 @@ import { choose } from '../../scripts/fault-test/faults/fault.ts'
 import { toText } from '../../scripts/fault-test/run/report.ts'
 import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
-import { UsageError } from '../../scripts/kit/errors.ts'
+import { UsageError } from '../../scripts/kit/command.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
 
