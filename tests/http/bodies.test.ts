@@ -78,29 +78,27 @@ test.for(['"text"', '1', 'true', '[]', 'null'])(
   },
 )
 
-describe('numbers:', () => {
-  test('a number that a double cannot hold is refused with its path (ASVS 1.4.2)', async () => {
-    for (const send of [logIn, logOut, sendEvents]) {
-      const answer = await send('{"a":[{"b/c":9007199254740993}]}')
-      expectProblem(answer, [400, 'invalid_request'])
-      const message = expect.stringContaining('64-bit float')
-      expect(answer.body.errors).toEqual([{ path: '/a/0/b~1c', message }])
-    }
-  })
+test('a number that a double cannot hold is refused with its path (ASVS 1.4.2)', async () => {
+  for (const send of [logIn, logOut, sendEvents]) {
+    const answer = await send('{"a":[{"b/c":9007199254740993}]}')
+    expectProblem(answer, [400, 'invalid_request'])
+    const message = expect.stringContaining('64-bit float')
+    expect(answer.body.errors).toEqual([{ path: '/a/0/b~1c', message }])
+  }
+})
 
-  test('event data keeps every digit of numbers within the range of doubles', async () => {
-    const event = (amount: string) => `{"id":"amount","type":"a","data":{"amounts":[${amount}]}}`
-    const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
-    for (const amount of ['1e-20000', '-1e309', `1.${'0'.repeat(399)}`]) {
-      const single = await sendEvents(event(amount))
-      expect(single.body.errors).toEqual([{ path: '/data/amounts/0', message }])
-      const inBatch = await sendEvents(`{"events":[${event(amount)}]}`)
-      expect(inBatch.body.errors).toEqual([{ path: '/events/0/data/amounts/0', message }])
-    }
-    expect((await sendEvents(event('0.10000000000000001'))).body).toMatchObject({ accepted: 1 })
-    expect((await sendEvents(event('0.1'))).body.code).toBe('event_id_conflict')
-    expect((await sendEvents(event('0.100000000000000010'))).body).toMatchObject({ duplicates: 1 })
-  })
+test('event data keeps every digit of numbers within the range of doubles', async () => {
+  const event = (amount: string) => `{"id":"amount","type":"a","data":{"amounts":[${amount}]}}`
+  const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
+  for (const amount of ['1e-20000', '-1e309', `1.${'0'.repeat(399)}`]) {
+    const single = await sendEvents(event(amount))
+    expect(single.body.errors).toEqual([{ path: '/data/amounts/0', message }])
+    const inBatch = await sendEvents(`{"events":[${event(amount)}]}`)
+    expect(inBatch.body.errors).toEqual([{ path: '/events/0/data/amounts/0', message }])
+  }
+  expect((await sendEvents(event('0.10000000000000001'))).body).toMatchObject({ accepted: 1 })
+  expect((await sendEvents(event('0.1'))).body.code).toBe('event_id_conflict')
+  expect((await sendEvents(event('0.100000000000000010'))).body).toMatchObject({ duplicates: 1 })
 })
 
 describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):', () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { AggregatorRegistry, Registry } from 'prom-client'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
 import { startBackground } from '../../src/background.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
@@ -31,113 +31,109 @@ async function read(name: string): Promise<Record<string, number>> {
   )
 }
 
-describe('counted:', () => {
-  test('metrics count sign-ins and refreshes by outcome and reason, and theft', async () => {
-    const { refreshToken } = await service.loginAs(admin)
-    await service.login({ ...admin, password: 'a wrong password' })
-    await service.call('/auth/login', { json: {} })
-    await expect
-      .poll(() => read('gatehouse_sign_ins_total'))
-      .toEqual({
-        'outcome="success"': 1,
-        'outcome="invalid_credentials",reason="wrong_password"': 1,
-        'outcome="invalid_request"': 1,
-      })
-
-    const { body: second } = await service.refresh(refreshToken)
-    const { body: third } = await service.refresh(second.refreshToken)
-    service.clock.advance(5)
-    await service.refresh(third.refreshToken)
-    await service.refresh(refreshToken)
-    await service.refresh(third.refreshToken)
-    await service.refresh('no-token')
-    await expect
-      .poll(() => read('gatehouse_refreshes_total'))
-      .toEqual({
-        'outcome="success"': 3,
-        'outcome="refresh_token_reused",reason="refresh_reuse"': 1,
-        'outcome="session_ended",reason="refresh_reuse"': 1,
-        'outcome="invalid_token"': 1,
-      })
-  })
-
-  test('metrics count refusals of each limit', async () => {
-    for (let sent = 0; sent < 5; sent += 1) {
-      await service.call('/auth/verify-email', { json: { token: `verify_${'x'.repeat(43)}` } })
-    }
-    await expect.poll(() => read('gatehouse_limits_hit_total')).toEqual({ 'limit="one-time-tokens"': 2 })
-  })
-
-  test('metrics count accepted and duplicate events, and requests that share a statement', async () => {
-    const secret = await service.newSecret(admin)
-    const event = (id: string, data = {}) => ({ id, type: 'a.b', data })
-    const send = (payload: object) => service.send(admin.companyId, secret, payload)
-    await send({ events: [event('one'), event('two')] })
-    await send({ events: [event('two'), event('three'), event('three')] })
-    await send(event('one'))
-    expect((await send(event('one', { a: 1 }))).status).toBe(409)
-    expect(await read('gatehouse_events_total')).toEqual({
-      'outcome="accepted"': 3,
-      'outcome="duplicate"': 3,
+test('metrics count sign-ins and refreshes by outcome and reason, and theft', async () => {
+  const { refreshToken } = await service.loginAs(admin)
+  await service.login({ ...admin, password: 'a wrong password' })
+  await service.call('/auth/login', { json: {} })
+  await expect
+    .poll(() => read('gatehouse_sign_ins_total'))
+    .toEqual({
+      'outcome="success"': 1,
+      'outcome="invalid_credentials",reason="wrong_password"': 1,
+      'outcome="invalid_request"': 1,
     })
 
-    await Promise.all(times(40, () => send({ type: 'a.b', data: {} })))
-    const statements = await read('gatehouse_batch_size_count')
-    // Two of the requests above were single events, and each had its statement.
-    expect((await read('gatehouse_batch_size_sum'))['batch="events"']).toBe(42)
-    expect(statements['batch="events"']).toBeLessThan(42)
-    for (const name of ['refreshes', 'sessions', 'limits'])
-      expect(statements[`batch="${name}"`]).toBeGreaterThan(0)
-  })
+  const { body: second } = await service.refresh(refreshToken)
+  const { body: third } = await service.refresh(second.refreshToken)
+  service.clock.advance(5)
+  await service.refresh(third.refreshToken)
+  await service.refresh(refreshToken)
+  await service.refresh(third.refreshToken)
+  await service.refresh('no-token')
+  await expect
+    .poll(() => read('gatehouse_refreshes_total'))
+    .toEqual({
+      'outcome="success"': 3,
+      'outcome="refresh_token_reused",reason="refresh_reuse"': 1,
+      'outcome="session_ended",reason="refresh_reuse"': 1,
+      'outcome="invalid_token"': 1,
+    })
 })
 
-describe('shown:', () => {
-  test('metrics show the version, the most connections to Postgres, and the memory', async () => {
-    expect(await read('gatehouse_build_info')).toEqual({ [`version="${manifest.version}"`]: 1 })
-    expect(await read('gatehouse_database_connections_max')).toEqual({ '': service.config.databasePoolSize })
-    const { 'role="primary"': bytes = 0, ...others } = await read('gatehouse_resident_memory_bytes')
-    expect(others).toEqual({})
-    expect(bytes / process.memoryUsage.rss()).toBeGreaterThan(0.5)
-    const { 'role="primary"': ratio = 0 } = await read('gatehouse_heap_used_ratio')
-    expect(ratio).toBeGreaterThan(0)
-    expect(ratio).toBeLessThan(1)
+test('metrics count refusals of each limit', async () => {
+  for (let sent = 0; sent < 5; sent += 1) {
+    await service.call('/auth/verify-email', { json: { token: `verify_${'x'.repeat(43)}` } })
+  }
+  await expect.poll(() => read('gatehouse_limits_hit_total')).toEqual({ 'limit="one-time-tokens"': 2 })
+})
+
+test('metrics count accepted and duplicate events, and requests that share a statement', async () => {
+  const secret = await service.newSecret(admin)
+  const event = (id: string, data = {}) => ({ id, type: 'a.b', data })
+  const send = (payload: object) => service.send(admin.companyId, secret, payload)
+  await send({ events: [event('one'), event('two')] })
+  await send({ events: [event('two'), event('three'), event('three')] })
+  await send(event('one'))
+  expect((await send(event('one', { a: 1 }))).status).toBe(409)
+  expect(await read('gatehouse_events_total')).toEqual({
+    'outcome="accepted"': 3,
+    'outcome="duplicate"': 3,
   })
 
-  test('metrics show the age of the signing key, not of the next one', async () => {
-    const age = async () => Math.round((await read('gatehouse_signing_key_age_seconds'))[''] ?? Number.NaN)
-    const first = await age()
-    service.clock.advance(1_000)
-    expect(await age()).toBe(first + 1_000)
-    const sealer = createSealer(service.config.masterKeys, randomBytes)
-    await rotateKeys({ ...service.context, sealer })
-    service.clock.advance(599)
-    await service.loginAs(admin)
-    expect(await age()).toBe(first + 1_599)
-    service.clock.advance(1)
-    expect(await age()).toBe(600)
-  })
+  await Promise.all(times(40, () => send({ type: 'a.b', data: {} })))
+  const statements = await read('gatehouse_batch_size_count')
+  // Two of the requests above were single events, and each had its statement.
+  expect((await read('gatehouse_batch_size_sum'))['batch="events"']).toBe(42)
+  expect(statements['batch="events"']).toBeLessThan(42)
+  for (const name of ['refreshes', 'sessions', 'limits'])
+    expect(statements[`batch="${name}"`]).toBeGreaterThan(0)
+})
 
-  test('metrics show when housekeeping last succeeded as a whole', async () => {
-    // The first run comes after a random part of an hour: with such bytes, at once.
-    const system = { ...service.clock, randomBytes: (size: number) => Buffer.alloc(size) }
-    /** Runs the background until its log has the line, and returns the metric. */
-    async function lastSuccessAfter(line: string): Promise<number> {
-      const registry = new Registry()
-      const lines: string[] = []
-      const log = createLog('info', { write: (text) => lines.push(text) })
-      const background = startBackground({ ...service.context, system, registry, log })
-      const metric = registry.getSingleMetric('gatehouse_housekeeping_last_success_timestamp_seconds')
-      const read = async () => (await metric?.get())?.values[0]?.value ?? Number.NaN
-      expect(await read()).toBe(0)
-      await expect.poll(() => lines.join('')).toContain(`"msg":"${line}"`)
-      await background.stop()
-      return await read()
-    }
-    expect(await lastSuccessAfter('housekeeping')).toBe(service.clock.now() / 1000)
-    await sql`alter table known_clients rename to known_clients_away`.execute(service.db)
-    expect(await lastSuccessAfter('housekeeping failed')).toBe(0)
-    await sql`alter table known_clients_away rename to known_clients`.execute(service.db)
-  })
+test('metrics show the version, the most connections to Postgres, and the memory', async () => {
+  expect(await read('gatehouse_build_info')).toEqual({ [`version="${manifest.version}"`]: 1 })
+  expect(await read('gatehouse_database_connections_max')).toEqual({ '': service.config.databasePoolSize })
+  const { 'role="primary"': bytes = 0, ...others } = await read('gatehouse_resident_memory_bytes')
+  expect(others).toEqual({})
+  expect(bytes / process.memoryUsage.rss()).toBeGreaterThan(0.5)
+  const { 'role="primary"': ratio = 0 } = await read('gatehouse_heap_used_ratio')
+  expect(ratio).toBeGreaterThan(0)
+  expect(ratio).toBeLessThan(1)
+})
+
+test('metrics show the age of the signing key, not of the next one', async () => {
+  const age = async () => Math.round((await read('gatehouse_signing_key_age_seconds'))[''] ?? Number.NaN)
+  const first = await age()
+  service.clock.advance(1_000)
+  expect(await age()).toBe(first + 1_000)
+  const sealer = createSealer(service.config.masterKeys, randomBytes)
+  await rotateKeys({ ...service.context, sealer })
+  service.clock.advance(599)
+  await service.loginAs(admin)
+  expect(await age()).toBe(first + 1_599)
+  service.clock.advance(1)
+  expect(await age()).toBe(600)
+})
+
+test('metrics show when housekeeping last succeeded as a whole', async () => {
+  // The first run comes after a random part of an hour: with such bytes, at once.
+  const system = { ...service.clock, randomBytes: (size: number) => Buffer.alloc(size) }
+  /** Runs the background until its log has the line, and returns the metric. */
+  async function lastSuccessAfter(line: string): Promise<number> {
+    const registry = new Registry()
+    const lines: string[] = []
+    const log = createLog('info', { write: (text) => lines.push(text) })
+    const background = startBackground({ ...service.context, system, registry, log })
+    const metric = registry.getSingleMetric('gatehouse_housekeeping_last_success_timestamp_seconds')
+    const read = async () => (await metric?.get())?.values[0]?.value ?? Number.NaN
+    expect(await read()).toBe(0)
+    await expect.poll(() => lines.join('')).toContain(`"msg":"${line}"`)
+    await background.stop()
+    return await read()
+  }
+  expect(await lastSuccessAfter('housekeeping')).toBe(service.clock.now() / 1000)
+  await sql`alter table known_clients rename to known_clients_away`.execute(service.db)
+  expect(await lastSuccessAfter('housekeeping failed')).toBe(0)
+  await sql`alter table known_clients_away rename to known_clients`.execute(service.db)
 })
 
 test('metrics of several workers add amounts, and nothing else', async () => {

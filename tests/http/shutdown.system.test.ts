@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { addReader } from '../support/platform.ts'
 import { createServerProcesses } from '../support/server-process.ts'
@@ -46,109 +46,105 @@ async function expectDraining(ops: string): Promise<void> {
   expect([statusCode, await body.json()]).toEqual([503, { status: 'not ready', reason: 'draining' }])
 }
 
-describe('SIGTERM:', () => {
-  test('a stopping service finishes accepted requests, and ends despite silent connections', async () => {
-    const { address, ops, child, exit } = await start()
-    // More than there are cores to check passwords, so some wait for that; and few, since a busy machine has to
-    // check all of them before the drain ends.
-    const clients = await Promise.all(times(availableParallelism() + 2, () => connectTo(address, KEY_SET)))
-    const silent = await Promise.all(
-      ['', '', KEY_SET, KEY_SET + HALF].map((said) => connectTo(address, said)),
-    )
+test('a stopping service finishes accepted requests, and ends despite silent connections', async () => {
+  const { address, ops, child, exit } = await start()
+  // More than there are cores to check passwords, so some wait for that; and few, since a busy machine has to
+  // check all of them before the drain ends.
+  const clients = await Promise.all(times(availableParallelism() + 2, () => connectTo(address, KEY_SET)))
+  const silent = await Promise.all(['', '', KEY_SET, KEY_SET + HALF].map((said) => connectTo(address, said)))
 
-    // The signal comes at once, so that it finds some without an answer.
-    for (const { socket } of clients) socket.write(loginRequest())
+  // The signal comes at once, so that it finds some without an answer.
+  for (const { socket } of clients) socket.write(loginRequest())
+  child.kill('SIGTERM')
+
+  const answers = await Promise.all(clients.map((client) => client.answers))
+  expect(answers.map((all) => all.map(({ status }) => status))).toEqual(answers.map(() => [200, 200]))
+  expect(answers.filter((all) => all.at(-1)?.headers['connection'] === 'close').length).toBeGreaterThan(0)
+
+  // Those who say nothing still keep it from ending, so it can be asked.
+  await expectDraining(ops)
+  const [refusal] = await once(open(address), 'error')
+  expect(refusal).toMatchObject({ code: 'ECONNREFUSED' })
+
+  // By its own clock: after 9.5 s, it would end itself with 1.
+  expect(await exit).toEqual([0, null])
+  const rest = await Promise.all(silent.map((client) => client.answers))
+  expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
+})
+
+test.for([
+  ['address', KEY_SET, 200],
+  ['platform', VERIFY, 401],
+] as const)(
+  'a stopping service answers each request sent before the signal: %s',
+  async ([listener, bytes, status]) => {
+    const { [listener]: address, child, exit } = await start()
+    const idle = await Promise.all(times(40, () => connectTo(address, bytes)))
+    // It finds requests and signal at the same time when it continues.
+    child.kill('SIGSTOP')
+    const fresh = await Promise.all(times(20, () => connectTo(address)))
+    for (const { socket } of [...idle, ...fresh]) socket.write(bytes)
     child.kill('SIGTERM')
-
-    const answers = await Promise.all(clients.map((client) => client.answers))
-    expect(answers.map((all) => all.map(({ status }) => status))).toEqual(answers.map(() => [200, 200]))
-    expect(answers.filter((all) => all.at(-1)?.headers['connection'] === 'close').length).toBeGreaterThan(0)
-
-    // Those who say nothing still keep it from ending, so it can be asked.
-    await expectDraining(ops)
-    const [refusal] = await once(open(address), 'error')
-    expect(refusal).toMatchObject({ code: 'ECONNREFUSED' })
-
-    // By its own clock: after 9.5 s, it would end itself with 1.
+    child.kill('SIGCONT')
+    const seen = await Promise.all([...idle, ...fresh].map(({ answers }) => answers))
+    expect(seen.map((all) => all.map((answer) => answer.status))).toEqual([
+      ...idle.map(() => [status, status]),
+      ...fresh.map(() => [status]),
+    ])
     expect(await exit).toEqual([0, null])
-    const rest = await Promise.all(silent.map((client) => client.answers))
-    expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
+  },
+)
+
+test('a draining service answers and closes connections until a later signal', async () => {
+  const headers = await addReader(testService)
+  const { address, platform, ops, child, exit, told } = await start({ DRAIN_DELAY_SECONDS: '600' })
+  const drained = request(`${platform}/events?wait=25`, { headers })
+  const other = testService.ask('/events?wait=25', { method: 'GET', headers })
+  child.kill('SIGTERM')
+  // Within a second, that is one signal.
+  child.kill('SIGINT')
+  await told(/"msg":"(draining)"/)
+  await expectDraining(ops)
+  // Clients that wait for an event are answered immediately.
+  expect(await Promise.race([drained.then(() => 'drained'), other.then(() => 'other')])).toBe('drained')
+  expect(await (await drained).body.json()).toEqual({ events: [], next: null, isCaughtUp: true })
+  await sleep(1_500)
+  for (const [answer] of await Promise.all(times(10, () => exchange(address, KEY_SET))))
+    expect([answer?.status, answer?.headers['connection']]).toEqual([200, 'close'])
+  child.kill('SIGTERM')
+  expect(await exit).toEqual([1, null])
+})
+
+test.for(['SIGINT', 'SIGHUP'] as const)(
+  '%s also drains the service, which ends with 0 after DRAIN_DELAY_SECONDS',
+  async (signal) => {
+    const { child, exit, output } = await start({ DRAIN_DELAY_SECONDS: '2' })
+    const sentAt = performance.now()
+    child.kill(signal)
+    expect(await exit).toEqual([0, null])
+    // By a timer: a slow machine only makes it longer.
+    expect(performance.now() - sentAt).toBeGreaterThan(1_990)
+    expect(output()).toContain(`"signal":"${signal}","msg":"draining"`)
+  },
+)
+
+test('a stopping service does not wait for a silent mail server', async () => {
+  const { host, port } = await findPlace()
+  const silent = createServer().listen(port, host)
+  const connected = once(silent, 'connection')
+  const service = await start({ SMTP_URL: `smtp://${host}:${port}` })
+  const { companyId, email } = admin
+  const { statusCode, body } = await request(`${service.address}/api/auth/password/forgot`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ companyId, email }),
   })
-
-  test.for([
-    ['address', KEY_SET, 200],
-    ['platform', VERIFY, 401],
-  ] as const)(
-    'a stopping service answers each request sent before the signal: %s',
-    async ([listener, bytes, status]) => {
-      const { [listener]: address, child, exit } = await start()
-      const idle = await Promise.all(times(40, () => connectTo(address, bytes)))
-      // It finds requests and signal at the same time when it continues.
-      child.kill('SIGSTOP')
-      const fresh = await Promise.all(times(20, () => connectTo(address)))
-      for (const { socket } of [...idle, ...fresh]) socket.write(bytes)
-      child.kill('SIGTERM')
-      child.kill('SIGCONT')
-      const seen = await Promise.all([...idle, ...fresh].map(({ answers }) => answers))
-      expect(seen.map((all) => all.map((answer) => answer.status))).toEqual([
-        ...idle.map(() => [status, status]),
-        ...fresh.map(() => [status]),
-      ])
-      expect(await exit).toEqual([0, null])
-    },
-  )
-
-  test('a draining service answers and closes connections until a later signal', async () => {
-    const headers = await addReader(testService)
-    const { address, platform, ops, child, exit, told } = await start({ DRAIN_DELAY_SECONDS: '600' })
-    const drained = request(`${platform}/events?wait=25`, { headers })
-    const other = testService.ask('/events?wait=25', { method: 'GET', headers })
-    child.kill('SIGTERM')
-    // Within a second, that is one signal.
-    child.kill('SIGINT')
-    await told(/"msg":"(draining)"/)
-    await expectDraining(ops)
-    // Clients that wait for an event are answered immediately.
-    expect(await Promise.race([drained.then(() => 'drained'), other.then(() => 'other')])).toBe('drained')
-    expect(await (await drained).body.json()).toEqual({ events: [], next: null, isCaughtUp: true })
-    await sleep(1_500)
-    for (const [answer] of await Promise.all(times(10, () => exchange(address, KEY_SET))))
-      expect([answer?.status, answer?.headers['connection']]).toEqual([200, 'close'])
-    child.kill('SIGTERM')
-    expect(await exit).toEqual([1, null])
-  })
-
-  test.for(['SIGINT', 'SIGHUP'] as const)(
-    '%s also drains the service, which ends with 0 after DRAIN_DELAY_SECONDS',
-    async (signal) => {
-      const { child, exit, output } = await start({ DRAIN_DELAY_SECONDS: '2' })
-      const sentAt = performance.now()
-      child.kill(signal)
-      expect(await exit).toEqual([0, null])
-      // By a timer: a slow machine only makes it longer.
-      expect(performance.now() - sentAt).toBeGreaterThan(1_990)
-      expect(output()).toContain(`"signal":"${signal}","msg":"draining"`)
-    },
-  )
-
-  test('a stopping service does not wait for a silent mail server', async () => {
-    const { host, port } = await findPlace()
-    const silent = createServer().listen(port, host)
-    const connected = once(silent, 'connection')
-    const service = await start({ SMTP_URL: `smtp://${host}:${port}` })
-    const { companyId, email } = admin
-    const { statusCode, body } = await request(`${service.address}/api/auth/password/forgot`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ companyId, email }),
-    })
-    await body.dump()
-    expect(statusCode).toBe(202)
-    await connected
-    service.child.kill('SIGTERM')
-    expect(await service.exit).toEqual([0, null])
-    silent.close()
-  })
+  await body.dump()
+  expect(statusCode).toBe(202)
+  await connected
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+  silent.close()
 })
 
 test('a faulty configuration ends the process with 1, and prints all faults (ASVS 13.1.2)', async () => {

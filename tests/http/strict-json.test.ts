@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { Problem } from '../../src/errors.ts'
 import { withSpellings } from '../../src/http/json-numbers.ts'
@@ -107,109 +107,107 @@ const malformed: Record<string, string | Buffer> = {
   nothing: '',
 }
 
-describe('the strict parser', () => {
-  test('valid JSON is read as JSON.parse does, and kept with its digits', () => {
-    const { value } = createWriter('valid')
-    const compact = (text: string) =>
-      text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string?: string) =>
-        string ? JSON.stringify(JSON.parse(string)) : '',
-      )
-    for (const text of times(ROUNDS, () => value())) {
-      expect(parse(text), text).toStrictEqual(JSON.parse(text))
-      expect(keep(text), text).toEqual({ kept: JSON.stringify(JSON.parse(text)), read: compact(text) })
+test('valid JSON is read as JSON.parse does, and kept with its digits', () => {
+  const { value } = createWriter('valid')
+  const compact = (text: string) =>
+    text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string?: string) =>
+      string ? JSON.stringify(JSON.parse(string)) : '',
+    )
+  for (const text of times(ROUNDS, () => value())) {
+    expect(parse(text), text).toStrictEqual(JSON.parse(text))
+    expect(keep(text), text).toEqual({ kept: JSON.stringify(JSON.parse(text)), read: compact(text) })
+  }
+})
+
+test('the parser refuses a repeated name, however it is escaped (RFC 7493, section 2.3)', () => {
+  const { word, spell, value } = createWriter('repeated')
+  for (const name of times(ROUNDS, word)) {
+    const twice = `{${spell(name)}:${value()},"other":${value()},${spell(name)}:1}`
+    JSON.parse(twice)
+    expect(() => parse(twice), twice).toThrow(isMalformed)
+    expect(() => keep(twice), twice).toThrow(isMalformed)
+    expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(isMalformed)
+  }
+})
+
+test('the parser refuses changed bytes as JSON.parse does, by its own error', () => {
+  const { random, object } = createWriter('changed', ['0', '-17', '0.5', '1e3', '1E-7'])
+  let refused = 0
+  for (const bytes of times(ROUNDS, () => Buffer.from(object()))) {
+    bytes.writeUInt8(random.below(256), random.below(bytes.length))
+    try {
+      const value = parseStrictJson(bytes)
+      expect(value).toStrictEqual(JSON.parse(bytes.toString()))
+      expect(keep(bytes).kept).toBe(JSON.stringify(value))
+    } catch (error) {
+      expect(error).toEqual(isMalformed)
+      expect(() => keep(bytes)).toThrow(isMalformed)
+      refused += 1
     }
-  })
+  }
+  expectSome(refused)
+})
 
-  test('the parser refuses a repeated name, however it is escaped (RFC 7493, section 2.3)', () => {
-    const { word, spell, value } = createWriter('repeated')
-    for (const name of times(ROUNDS, word)) {
-      const twice = `{${spell(name)}:${value()},"other":${value()},${spell(name)}:1}`
-      JSON.parse(twice)
-      expect(() => parse(twice), twice).toThrow(isMalformed)
-      expect(() => keep(twice), twice).toThrow(isMalformed)
-      expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(isMalformed)
+test('the parser refuses U+0000 and lone surrogates, not pairs (RFC 7493, section 2.1)', () => {
+  const { pick } = createRandom('surrogates')
+  const pieces = String.raw`\ud83d \uDE00 \uDbFf \udFfF \u0000 \ud7ff \ue000 \u000a \\ \" u 😀`.split(' ')
+  let refused = 0
+  for (const units of times(ROUNDS, () => times(4, () => pick(pieces)))) {
+    const text = `"${units.join('')}"`
+    const read: string = JSON.parse(text)
+    if (read.isWellFormed() && !read.includes('\0')) expect(parse(text), text).toBe(read)
+    else {
+      expect(() => parse(`{${text}:1}`), text).toThrow(isMalformed)
+      expect(() => parse(`[${text}]`), text).toThrow(isMalformed)
+      expect(() => keep(text), text).toThrow(isMalformed)
+      refused += 1
     }
-  })
+  }
+  expectSome(refused)
+})
 
-  test('the parser refuses changed bytes as JSON.parse does, by its own error', () => {
-    const { random, object } = createWriter('changed', ['0', '-17', '0.5', '1e3', '1E-7'])
-    let refused = 0
-    for (const bytes of times(ROUNDS, () => Buffer.from(object()))) {
-      bytes.writeUInt8(random.below(256), random.below(bytes.length))
-      try {
-        const value = parseStrictJson(bytes)
-        expect(value).toStrictEqual(JSON.parse(bytes.toString()))
-        expect(keep(bytes).kept).toBe(JSON.stringify(value))
-      } catch (error) {
-        expect(error).toEqual(isMalformed)
-        expect(() => keep(bytes)).toThrow(isMalformed)
-        refused += 1
-      }
-    }
-    expectSome(refused)
-  })
+test.for([
+  ['{"a":"\\"b\\":1"}', { a: '"b":1' }],
+  ['{"a\\\\":":\\\\"}', { 'a\\': ':\\' }],
+  ['{"\\\\\\"":{"::":":"}}', { '\\"': { '::': ':' } }],
+  ['{"a":{"a":{"a":[{"a":1},{"a":1}]}}}', { a: { a: { a: [{ a: 1 }, { a: 1 }] } } }],
+  ['{"":1}', { '': 1 }],
+  ['{"constructor":1,"prototype":{}}', { constructor: 1, prototype: {} }],
+  ['{"proto":{"toString":1}}', { proto: { toString: 1 } }],
+  ['{"a":"\\ud83d\\ude00"}', { a: '😀' }],
+  ['{"a":"\ufeff"}', { a: '\ufeff' }],
+  ['[9007199254740991,1e15,0.1,-0]', [9007199254740991, 1e15, 0.1, -0]],
+  [`${'['.repeat(32)}${']'.repeat(32)}`, JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)],
+] as const)('the parser accepts %s', ([text, value]) => {
+  expect(parse(text)).toStrictEqual(value)
+})
 
-  test('the parser refuses U+0000 and lone surrogates, not pairs (RFC 7493, section 2.1)', () => {
-    const { pick } = createRandom('surrogates')
-    const pieces = String.raw`\ud83d \uDE00 \uDbFf \udFfF \u0000 \ud7ff \ue000 \u000a \\ \" u 😀`.split(' ')
-    let refused = 0
-    for (const units of times(ROUNDS, () => times(4, () => pick(pieces)))) {
-      const text = `"${units.join('')}"`
-      const read: string = JSON.parse(text)
-      if (read.isWellFormed() && !read.includes('\0')) expect(parse(text), text).toBe(read)
-      else {
-        expect(() => parse(`{${text}:1}`), text).toThrow(isMalformed)
-        expect(() => parse(`[${text}]`), text).toThrow(isMalformed)
-        expect(() => keep(text), text).toThrow(isMalformed)
-        refused += 1
-      }
-    }
-    expectSome(refused)
-  })
+test.for(Object.entries(malformed))(
+  'the parser refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)',
+  ([, body]) => {
+    expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
+    expect(() => keep(body)).toThrow(isMalformed)
+  },
+)
 
-  test.for([
-    ['{"a":"\\"b\\":1"}', { a: '"b":1' }],
-    ['{"a\\\\":":\\\\"}', { 'a\\': ':\\' }],
-    ['{"\\\\\\"":{"::":":"}}', { '\\"': { '::': ':' } }],
-    ['{"a":{"a":{"a":[{"a":1},{"a":1}]}}}', { a: { a: { a: [{ a: 1 }, { a: 1 }] } } }],
-    ['{"":1}', { '': 1 }],
-    ['{"constructor":1,"prototype":{}}', { constructor: 1, prototype: {} }],
-    ['{"proto":{"toString":1}}', { proto: { toString: 1 } }],
-    ['{"a":"\\ud83d\\ude00"}', { a: '😀' }],
-    ['{"a":"\ufeff"}', { a: '\ufeff' }],
-    ['[9007199254740991,1e15,0.1,-0]', [9007199254740991, 1e15, 0.1, -0]],
-    [`${'['.repeat(32)}${']'.repeat(32)}`, JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)],
-  ] as const)('the parser accepts %s', ([text, value]) => {
-    expect(parse(text)).toStrictEqual(value)
-  })
+test('the parser accepts many names, and refuses one repeated among them', () => {
+  const members = times(20, (index) => `"${index}":${index}`)
+  expect(parse(`{${members.join(',')}}`)).toEqual({ ...times(20, (index) => index) })
+  for (const name of ['0', '8', '19']) {
+    expect(() => parse(`{${members.join(',')},"${name}":1}`)).toThrow(isMalformed)
+  }
+})
 
-  test.for(Object.entries(malformed))(
-    'the parser refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)',
-    ([, body]) => {
-      expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
-      expect(() => keep(body)).toThrow(isMalformed)
-    },
-  )
-
-  test('the parser accepts many names, and refuses one repeated among them', () => {
-    const members = times(20, (index) => `"${index}":${index}`)
-    expect(parse(`{${members.join(',')}}`)).toEqual({ ...times(20, (index) => index) })
-    for (const name of ['0', '8', '19']) {
-      expect(() => parse(`{${members.join(',')},"${name}":1}`)).toThrow(isMalformed)
-    }
-  })
-
-  test('a refusal does not quote the body (ASVS 16.2.5)', () => {
-    const canary = 'c4n4ry'
-    const isSilent = ({ message, stack }: Problem) => !`${message} ${stack}`.includes(canary)
-    for (const text of [
-      `{"${canary}":1,"${canary}":2}`,
-      `{"a":"${canary}`,
-      `{"a":${canary}}`,
-      `{"a":"${canary}\\u0000"}`,
-    ])
-      expect(() => parse(text), text).toThrow(expect.toSatisfy(isSilent))
-  })
+test('a refusal does not quote the body (ASVS 16.2.5)', () => {
+  const canary = 'c4n4ry'
+  const isSilent = ({ message, stack }: Problem) => !`${message} ${stack}`.includes(canary)
+  for (const text of [
+    `{"${canary}":1,"${canary}":2}`,
+    `{"a":"${canary}`,
+    `{"a":${canary}}`,
+    `{"a":"${canary}\\u0000"}`,
+  ])
+    expect(() => parse(text), text).toThrow(expect.toSatisfy(isSilent))
 })
 
 /** The path at which a text is refused for its number; undefined if it is accepted. */
@@ -237,109 +235,105 @@ function areEqual(...decimals: [string, string]): boolean {
   return one.of * other.over === other.of * one.over
 }
 
-describe('a number', () => {
-  const held =
-    '0.1 0.10 1.0 1e2 1E+2 100 -0 0.0e-999 0e999999999999999999999 123456789012345 9007199254740991 ' +
-    '-9007199254740992 100000000000000000000000 1.7976931348623157e308 0.30000000000000004 5e-324 ' +
-    '0.000000000000000000000000000000000000000000000000000000000000001'
-  test.for(held.split(' '))('a number that a double holds as written is accepted: %s', (number) => {
-    expect(parse(`[${number}]`)).toStrictEqual([Number(number)])
-  })
-
-  const inexact =
-    '9007199254740993 -9007199254740993 9007199254740991.5 0.1000000000000000055511151231257827 ' +
-    '1.00000000000000000001 18446744073709551616 12345678.123456789 1e309 -1e400 1e-400 4e-324 ' +
-    '1.79769313486231571e308'
-  test.for(inexact.split(' '))('a number that a double cannot hold is refused everywhere: %s', (number) => {
-    expect(inexactAt(`[${number}]`)).toBe('/0')
-    expect(inexactAt(` ${number}\n`)).toBe('')
-    expect(inexactAt(`{"a":${number}\t}`)).toBe('/a')
-    expect(inexactAt(`{"a":"${number}"}`)).toBeUndefined()
-  })
-
-  test('a number can have 400 characters, and is judged by its value', () => {
-    expect(parse(`[1.${'0'.repeat(398)}]`)).toEqual([1])
-    for (const number of [`1.${'0'.repeat(399)}`, `1${'0'.repeat(398)}`, `1.${'0'.repeat(390)}1`])
-      expect(inexactAt(`[${number}]`)).toBe('/0')
-  })
-
-  const bad = '1e-400'
-  const long = '/'.repeat(100_000)
-  test.for([
-    [
-      'an escaped name',
-      `{"events":[{"data":{}},{"data":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`,
-      '/events/1/data/a~1b/~0/2',
-    ],
-    ['a number as name', `{"10":1,"2":${bad},"":{}}`, '/2'],
-    ['empty names', `{"":{"":${bad}}}`, '//'],
-    ['a backslash before', `{"a":"\\\\","b":-1.5,"c":${bad}}`, '/c'],
-    ['escapes', `{"a":[{},[],"]}",{"b":["[",{"c\\u0041\\/\\u007e\\"é" : ${bad}}]}]}`, '/a/3/b/1/cA~1~0"é'],
-    ['the first of two', `{"a":[[1,2],{"b":3,"c":4},${bad},${bad}]}`, '/a/2'],
-    ['a long name, which is left out', `{"a":[{"${long}":[{"b":${bad}}]}]}`, '/a/0'],
-    ['a long name before', `{"a":[{"${long}":1,"b":${bad}}]}`, '/a/0/b'],
-  ] as const)('a refused number is named by its path: %s (RFC 6901)', ([, text, path]) => {
-    expect(inexactAt(text)).toBe(path)
-  })
-
-  test('naming a refused number does not parse the text again', () => {
-    const parsing = vi.spyOn(JSON, 'parse')
-    expect(inexactAt(`{"a":[${'1,'.repeat(10_000)}1e400]}`)).toBe('/a/10000')
-    const lengths = parsing.mock.calls.map(([text]) => text.length)
-    parsing.mockRestore()
-    expect(lengths).toEqual(['"a"'.length])
-  })
-
-  test('a number is accepted if a double holds it, and kept exactly', () => {
-    const { below, isOneIn } = createRandom('numbers')
-    const digits = (most: number) => times(1 + below(most), () => below(10)).join('')
-    let accepted = 0
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const fraction = isOneIn(2) ? `.${digits(16)}` : ''
-      const exponent = isOneIn(2) ? `e${below(80) - 40}` : ''
-      const number = `${isOneIn(2) ? '-' : ''}${BigInt(digits(20))}${fraction}${exponent}`
-      const isHeld = areEqual(number, JSON.stringify(Number(number)))
-      expect(inexactAt(`[${number}]`) === undefined, number).toBe(isHeld)
-      if (isHeld) accepted += 1
-      const { kept } = keep(number)
-      expect(areEqual(kept, number), number).toBe(true)
-      expect(keep(kept)).toEqual({ kept, read: kept })
-    }
-    expectSome(accepted)
-  })
+const held =
+  '0.1 0.10 1.0 1e2 1E+2 100 -0 0.0e-999 0e999999999999999999999 123456789012345 9007199254740991 ' +
+  '-9007199254740992 100000000000000000000000 1.7976931348623157e308 0.30000000000000004 5e-324 ' +
+  '0.000000000000000000000000000000000000000000000000000000000000001'
+test.for(held.split(' '))('a number that a double holds as written is accepted: %s', (number) => {
+  expect(parse(`[${number}]`)).toStrictEqual([Number(number)])
 })
 
-describe('a kept object', () => {
-  test.for([
-    ['0', '-0', '0.0', '-0e-20000', '0e999999999999999999999'],
-    ['1', '1.0', '10e-1', '0.1E+1'],
-    ['-1.5', '-1.50', '-15e-1'],
-    ['1e+21', '1000000000000000000000', '1.0e21'],
-    ['1e-7', '0.0000001', '10e-8'],
-    ['9007199254740993', '9007199254740993.0', '9007199254740.993e3'],
-    ['99.989999999999995', '99.9899999999999950', '99989999999999995E-15'],
-    ['1.234567890123456789012345e+29', '123456789012345678901234500000', '123456789012345678901234.5e6'],
-    ['5e-324', '0.05e-322'],
-  ])('a kept number has one spelling for a value: %j', ([canonical = '', ...others]) => {
-    for (const number of [canonical, ...others]) {
-      expect(keep(number)).toEqual({ kept: canonical, read: number })
-    }
-  })
+const inexact =
+  '9007199254740993 -9007199254740993 9007199254740991.5 0.1000000000000000055511151231257827 ' +
+  '1.00000000000000000001 18446744073709551616 12345678.123456789 1e309 -1e400 1e-400 4e-324 ' +
+  '1.79769313486231571e308'
+test.for(inexact.split(' '))('a number that a double cannot hold is refused everywhere: %s', (number) => {
+  expect(inexactAt(`[${number}]`)).toBe('/0')
+  expect(inexactAt(` ${number}\n`)).toBe('')
+  expect(inexactAt(`{"a":${number}\t}`)).toBe('/a')
+  expect(inexactAt(`{"a":"${number}"}`)).toBeUndefined()
+})
 
-  test('a kept object refuses a number that is too large, small, or long', () => {
-    const zeros = '0'.repeat(399)
-    const small = `0.${zeros.slice(2)}1`
-    for (const number of ['1e309', '-1e400', '1e-324', '-1e-20000', `1${zeros}`, `1.${zeros}`, small]) {
-      for (const text of [number, `[1,{"a":${number}}]`, `[${number},1e309]`])
-        expect(() => keep(text), text).toThrow(expect.objectContaining({ code: 'invalid_request' }))
-      expect(keep(`"${number}"`).read).toBe(`"${number}"`)
-    }
-    for (const number of ['1.7976931348623157e308', '-5e-324', `1.${zeros.slice(2)}1`, `0.${zeros.slice(1)}`])
-      expect(keep(number).read).toBe(number)
-  })
+test('a number can have 400 characters, and is judged by its value', () => {
+  expect(parse(`[1.${'0'.repeat(398)}]`)).toEqual([1])
+  for (const number of [`1.${'0'.repeat(399)}`, `1${'0'.repeat(398)}`, `1.${'0'.repeat(390)}1`])
+    expect(inexactAt(`[${number}]`)).toBe('/0')
+})
 
-  test('a kept object can change in thousands of places', () => {
-    const list = (number: string, separator: string) => `[${Array(5_000).fill(number).join(separator)}]`
-    expect(keep(list('1.0', ' , '))).toEqual({ kept: list('1', ','), read: list('1.0', ',') })
-  })
+const bad = '1e-400'
+const long = '/'.repeat(100_000)
+test.for([
+  [
+    'an escaped name',
+    `{"events":[{"data":{}},{"data":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`,
+    '/events/1/data/a~1b/~0/2',
+  ],
+  ['a number as name', `{"10":1,"2":${bad},"":{}}`, '/2'],
+  ['empty names', `{"":{"":${bad}}}`, '//'],
+  ['a backslash before', `{"a":"\\\\","b":-1.5,"c":${bad}}`, '/c'],
+  ['escapes', `{"a":[{},[],"]}",{"b":["[",{"c\\u0041\\/\\u007e\\"é" : ${bad}}]}]}`, '/a/3/b/1/cA~1~0"é'],
+  ['the first of two', `{"a":[[1,2],{"b":3,"c":4},${bad},${bad}]}`, '/a/2'],
+  ['a long name, which is left out', `{"a":[{"${long}":[{"b":${bad}}]}]}`, '/a/0'],
+  ['a long name before', `{"a":[{"${long}":1,"b":${bad}}]}`, '/a/0/b'],
+] as const)('a refused number is named by its path: %s (RFC 6901)', ([, text, path]) => {
+  expect(inexactAt(text)).toBe(path)
+})
+
+test('naming a refused number does not parse the text again', () => {
+  const parsing = vi.spyOn(JSON, 'parse')
+  expect(inexactAt(`{"a":[${'1,'.repeat(10_000)}1e400]}`)).toBe('/a/10000')
+  const lengths = parsing.mock.calls.map(([text]) => text.length)
+  parsing.mockRestore()
+  expect(lengths).toEqual(['"a"'.length])
+})
+
+test('a number is accepted if a double holds it, and kept exactly', () => {
+  const { below, isOneIn } = createRandom('numbers')
+  const digits = (most: number) => times(1 + below(most), () => below(10)).join('')
+  let accepted = 0
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const fraction = isOneIn(2) ? `.${digits(16)}` : ''
+    const exponent = isOneIn(2) ? `e${below(80) - 40}` : ''
+    const number = `${isOneIn(2) ? '-' : ''}${BigInt(digits(20))}${fraction}${exponent}`
+    const isHeld = areEqual(number, JSON.stringify(Number(number)))
+    expect(inexactAt(`[${number}]`) === undefined, number).toBe(isHeld)
+    if (isHeld) accepted += 1
+    const { kept } = keep(number)
+    expect(areEqual(kept, number), number).toBe(true)
+    expect(keep(kept)).toEqual({ kept, read: kept })
+  }
+  expectSome(accepted)
+})
+
+test.for([
+  ['0', '-0', '0.0', '-0e-20000', '0e999999999999999999999'],
+  ['1', '1.0', '10e-1', '0.1E+1'],
+  ['-1.5', '-1.50', '-15e-1'],
+  ['1e+21', '1000000000000000000000', '1.0e21'],
+  ['1e-7', '0.0000001', '10e-8'],
+  ['9007199254740993', '9007199254740993.0', '9007199254740.993e3'],
+  ['99.989999999999995', '99.9899999999999950', '99989999999999995E-15'],
+  ['1.234567890123456789012345e+29', '123456789012345678901234500000', '123456789012345678901234.5e6'],
+  ['5e-324', '0.05e-322'],
+])('a kept number has one spelling for a value: %j', ([canonical = '', ...others]) => {
+  for (const number of [canonical, ...others]) {
+    expect(keep(number)).toEqual({ kept: canonical, read: number })
+  }
+})
+
+test('a kept object refuses a number that is too large, small, or long', () => {
+  const zeros = '0'.repeat(399)
+  const small = `0.${zeros.slice(2)}1`
+  for (const number of ['1e309', '-1e400', '1e-324', '-1e-20000', `1${zeros}`, `1.${zeros}`, small]) {
+    for (const text of [number, `[1,{"a":${number}}]`, `[${number},1e309]`])
+      expect(() => keep(text), text).toThrow(expect.objectContaining({ code: 'invalid_request' }))
+    expect(keep(`"${number}"`).read).toBe(`"${number}"`)
+  }
+  for (const number of ['1.7976931348623157e308', '-5e-324', `1.${zeros.slice(2)}1`, `0.${zeros.slice(1)}`])
+    expect(keep(number).read).toBe(number)
+})
+
+test('a kept object can change in thousands of places', () => {
+  const list = (number: string, separator: string) => `[${Array(5_000).fill(number).join(separator)}]`
+  expect(keep(list('1.0', ' , '))).toEqual({ kept: list('1', ','), read: list('1.0', ',') })
 })
