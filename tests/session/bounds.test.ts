@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { endSessionsOfCompany } from '../../src/operator/companies.ts'
 import {
   countWaiting,
@@ -29,67 +29,65 @@ async function signIn(person: Person, address = '192.0.2.1') {
 
 const reasonOf = async (token: string) => (await service.getSession({ token, at: 1 })).body.reason
 
-describe('the maximum number of sessions (ASVS 7.1.2)', () => {
-  test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', async () => {
-    const person = await service.addUser(admin)
-    const sessions = []
-    for (let count = 0; count < MAX; count += 1) sessions.push(await signIn(person))
-    const [used, unused, ...rest] = sessions
-    service.clock.advance(1)
-    const { body: refreshed } = await service.refresh(used.refreshToken)
-    const latest = await signIn(person)
-    expect(await reasonOf(unused.accessToken)).toBe('superseded')
-    expect((await service.refresh(unused.refreshToken)).body.reason).toBe('superseded')
-    for (const { accessToken } of [refreshed, ...rest, latest])
-      expect((await service.getSession({ token: accessToken })).status).toBe(200)
-    const entry = { action: 'session_end', outcome: 'superseded', actor: person.userId }
-    expect(await auditOfSession(service, unused.session.id)).toMatchObject([entry])
-  })
-
-  test('a thief who opens many sessions from one IPv6 /64 evicts only their own', async () => {
-    const person = await service.addUser(admin)
-    const owner = await signIn(person, '192.0.2.7')
-    const headers = { 'x-session-mode': 'cookie', 'x-forwarded-for': '2001:db8:1:2::1' }
-    const cookie = await service.cookieOf(person, { headers })
-    const stolen = []
-    for (let host = 2; host < MAX + 4; host += 1) stolen.push(await signIn(person, `2001:db8:1:2::${host}`))
-    expect((await service.getSession({ token: owner.accessToken })).status).toBe(200)
-    expect((await service.getSession({ cookie })).body.reason).toBe('superseded')
-    const reasons = await Promise.all(stolen.map(({ accessToken }) => reasonOf(accessToken)))
-    expect(reasons).toEqual([...times(3, () => 'superseded'), ...times(MAX - 1, () => undefined)])
-  })
-
-  test('concurrent sign-ins never exceed the maximum (ASVS 15.4.2)', async () => {
-    const person = await service.addUser(admin)
-    const answers = await Promise.all(times(20, (i) => service.login(person, { at: i % 2 })))
-    expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
-    expect(await countLive(service, person)).toBe(MAX)
-  })
-
-  test('ended and expired sessions make room for new ones', async () => {
-    const person = await service.addUser(admin)
-    const first = await signIn(person)
-    for (let count = 1; count < MAX; count += 1) await signIn(person)
-    await service.call('/auth/logout', { token: first.accessToken })
-    const second = await signIn(person)
-    expect(await countLive(service, person)).toBe(MAX)
-    service.clock.advance(8 * 86_400)
-    await signIn(person)
-    expect(await reasonOf(second.accessToken)).toBe(undefined)
-    expect((await service.refresh(second.refreshToken)).body.code).toBe('token_expired')
-    expect(await countLive(service, person)).toBe(1)
-  })
-
-  test('too many existing sessions end in bounded batches', async () => {
-    const person = await service.addUser(admin)
-    const { session } = await signIn(person)
-    await copySession(service, session.id, { count: 1_500 })
-    const { accessToken } = await signIn(person)
-    expect(await countLive(service, person)).toBe(502)
-    await signIn(person)
-    expect(await countLive(service, person)).toBe(MAX)
+test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', async () => {
+  const person = await service.addUser(admin)
+  const sessions = []
+  for (let count = 0; count < MAX; count += 1) sessions.push(await signIn(person))
+  const [used, unused, ...rest] = sessions
+  service.clock.advance(1)
+  const { body: refreshed } = await service.refresh(used.refreshToken)
+  const latest = await signIn(person)
+  expect(await reasonOf(unused.accessToken)).toBe('superseded')
+  expect((await service.refresh(unused.refreshToken)).body.reason).toBe('superseded')
+  for (const { accessToken } of [refreshed, ...rest, latest])
     expect((await service.getSession({ token: accessToken })).status).toBe(200)
-  })
+  const entry = { action: 'session_end', outcome: 'superseded', actor: person.userId }
+  expect(await auditOfSession(service, unused.session.id)).toMatchObject([entry])
+})
+
+test('a thief who opens many sessions from one IPv6 /64 evicts only their own', async () => {
+  const person = await service.addUser(admin)
+  const owner = await signIn(person, '192.0.2.7')
+  const headers = { 'x-session-mode': 'cookie', 'x-forwarded-for': '2001:db8:1:2::1' }
+  const cookie = await service.cookieOf(person, { headers })
+  const stolen = []
+  for (let host = 2; host < MAX + 4; host += 1) stolen.push(await signIn(person, `2001:db8:1:2::${host}`))
+  expect((await service.getSession({ token: owner.accessToken })).status).toBe(200)
+  expect((await service.getSession({ cookie })).body.reason).toBe('superseded')
+  const reasons = await Promise.all(stolen.map(({ accessToken }) => reasonOf(accessToken)))
+  expect(reasons).toEqual([...times(3, () => 'superseded'), ...times(MAX - 1, () => undefined)])
+})
+
+test('concurrent sign-ins never exceed the maximum (ASVS 15.4.2)', async () => {
+  const person = await service.addUser(admin)
+  const answers = await Promise.all(times(20, (i) => service.login(person, { at: i % 2 })))
+  expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
+  expect(await countLive(service, person)).toBe(MAX)
+})
+
+test('ended and expired sessions make room for new ones', async () => {
+  const person = await service.addUser(admin)
+  const first = await signIn(person)
+  for (let count = 1; count < MAX; count += 1) await signIn(person)
+  await service.call('/auth/logout', { token: first.accessToken })
+  const second = await signIn(person)
+  expect(await countLive(service, person)).toBe(MAX)
+  service.clock.advance(8 * 86_400)
+  await signIn(person)
+  expect(await reasonOf(second.accessToken)).toBe(undefined)
+  expect((await service.refresh(second.refreshToken)).body.code).toBe('token_expired')
+  expect(await countLive(service, person)).toBe(1)
+})
+
+test('too many existing sessions end in bounded batches', async () => {
+  const person = await service.addUser(admin)
+  const { session } = await signIn(person)
+  await copySession(service, session.id, { count: 1_500 })
+  const { accessToken } = await signIn(person)
+  expect(await countLive(service, person)).toBe(502)
+  await signIn(person)
+  expect(await countLive(service, person)).toBe(MAX)
+  expect((await service.getSession({ token: accessToken })).status).toBe(200)
 })
 
 interface Ending {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { PASSWORD, type Person, useSharedService } from '../support/test-service.ts'
@@ -135,92 +135,89 @@ const uses = {
   undo: (token: string) => service.call('/auth/undo', { json: { token } }),
 }
 
-describe('a dump of the database', async () => {
-  await service.send(companyId, secret, payload)
-  await service.send(companyId, formerSecret, payload)
-  await vi.waitUntil(async () => {
-    const refused = await service.db.selectFrom('refused_requests').select('reason').execute()
-    return refused.some(({ reason }) => reason === 'previous_secret')
-  }, 100_000)
-  await service.login({ ...admin, password: 'a password that is wrong' })
-  const cells = await dump()
-  const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
+await service.send(companyId, secret, payload)
+await service.send(companyId, formerSecret, payload)
+await vi.waitUntil(async () => {
+  const refused = await service.db.selectFrom('refused_requests').select('reason').execute()
+  return refused.some(({ reason }) => reason === 'previous_secret')
+}, 100_000)
+await service.login({ ...admin, password: 'a password that is wrong' })
+const cells = await dump()
+const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
 
-  test('the dump holds the whole database', () => {
-    expect(cells.map(({ table }) => table)).toEqual(
-      expect.arrayContaining([
-        'former_signing_secrets',
-        'invitations',
-        'refused_requests',
-        'signing_keys',
-        'events',
-        'audit_events',
-      ]),
-    )
-    const values = cells.map(({ value }) => value)
-    expect(values).toContain(admin.email)
-    expect(values).toContain(`\\x${createHash('sha256').update(cookie).digest('hex')}`)
-  })
-
-  test.for([...credentials, ['wrong password', 'a password that is wrong']])(
-    'the dump holds no %s, plain or encoded (ASVS 14.2.2)',
-    ([, credential = '']) => {
-      for (const trace of traces(credential)) {
-        const found = read.filter(({ bytes }) => bytes.includes(trace))
-        expect(found.map(({ table, column }) => `${table}.${column}`)).toEqual([])
-      }
-    },
+test('the dump holds the whole database', () => {
+  expect(cells.map(({ table }) => table)).toEqual(
+    expect.arrayContaining([
+      'former_signing_secrets',
+      'invitations',
+      'refused_requests',
+      'signing_keys',
+      'events',
+      'audit_events',
+    ]),
   )
+  const values = cells.map(({ value }) => value)
+  expect(values).toContain(admin.email)
+  expect(values).toContain(`\\x${createHash('sha256').update(cookie).digest('hex')}`)
+})
 
-  test('no value in the dump works as a credential', async () => {
-    // Whatever is long enough to be a credential, whole and in parts, in the encodings of credentials.
-    const own = await dump(companyId)
-    const strings = new Set(
-      own
-        .flatMap(({ value }) => [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)])
-        .filter(({ length }) => length >= 16),
-    )
-    expect(strings.size).toBeGreaterThan(50)
-    const candidates = new Set(
-      [...strings].flatMap((value) => {
-        const bytes = Buffer.from(value.replace(/^\\x/, ''), value.startsWith('\\x') ? 'hex' : 'base64url')
-        return [value, bytes.toString('base64url')]
-      }),
-    )
-    const headerSafe = [...candidates].filter((value) => /^[\x21-\x3a\x3c-\x7e]{16,8000}$/.test(value))
-    const attempt = async (what: string, sending: Promise<{ status: number }>) => {
-      const { status } = await sending
-      expect([what, status]).toEqual([what, expect.toSatisfy((got) => got >= 400 && got < 500)])
+test.for([...credentials, ['wrong password', 'a password that is wrong']])(
+  'the dump holds no %s, plain or encoded (ASVS 14.2.2)',
+  ([, credential = '']) => {
+    for (const trace of traces(credential)) {
+      const found = read.filter(({ bytes }) => bytes.includes(trace))
+      expect(found.map(({ table, column }) => `${table}.${column}`)).toEqual([])
     }
-    for (const value of candidates) {
-      if (value.length <= 1024)
-        await attempt(`password ${value}`, service.login({ ...admin, password: value }))
-    }
-    const keys = [...candidates].flatMap((value) => [Buffer.from(value, 'base64'), Buffer.from(value)])
-    for (const key of new Set(keys.map((bytes) => `whsec_${bytes.toString('base64')}`)))
-      await attempt(`signing secret ${key}`, service.send(companyId, key, payload))
-    for (const value of headerSafe) {
-      await attempt(`bearer ${value}`, service.getSession({ token: value }))
-      await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
-      await attempt(`refresh token ${value}`, service.refresh(value))
-      if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
-      for (const [purpose, attemptOf] of Object.entries(uses))
-        for (const prefix of ['', `${purpose}_`])
-          await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
-    }
-  })
+  },
+)
 
-  test('the credentials missing from the dump do work', async () => {
-    expect((await service.login(admin)).status).toBe(200)
-    expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
-    expect((await service.getSession({ cookie })).status).toBe(200)
-    expect((await service.refresh(refreshed.refreshToken)).status).toBe(200)
-    expect((await service.send(companyId, secret, payload)).status).toBe(202)
-    expect((await uses.verify(verifyToken)).status).toBe(200)
-    expect((await uses.invite(inviteToken)).status).toBe(201)
-    expect((await service.login({ companyId, ...server })).status).toBe(200)
-    expect((await uses.confirm(confirmToken)).status).toBe(204)
-    expect((await uses.undo(undoToken)).status).toBe(200)
-    expect((await uses.reset(resetToken)).status).toBe(204)
-  })
+test('no value in the dump works as a credential', async () => {
+  // Whatever is long enough to be a credential, whole and in parts, in the encodings of credentials.
+  const own = await dump(companyId)
+  const strings = new Set(
+    own
+      .flatMap(({ value }) => [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)])
+      .filter(({ length }) => length >= 16),
+  )
+  expect(strings.size).toBeGreaterThan(50)
+  const candidates = new Set(
+    [...strings].flatMap((value) => {
+      const bytes = Buffer.from(value.replace(/^\\x/, ''), value.startsWith('\\x') ? 'hex' : 'base64url')
+      return [value, bytes.toString('base64url')]
+    }),
+  )
+  const headerSafe = [...candidates].filter((value) => /^[\x21-\x3a\x3c-\x7e]{16,8000}$/.test(value))
+  const attempt = async (what: string, sending: Promise<{ status: number }>) => {
+    const { status } = await sending
+    expect([what, status]).toEqual([what, expect.toSatisfy((got) => got >= 400 && got < 500)])
+  }
+  for (const value of candidates) {
+    if (value.length <= 1024) await attempt(`password ${value}`, service.login({ ...admin, password: value }))
+  }
+  const keys = [...candidates].flatMap((value) => [Buffer.from(value, 'base64'), Buffer.from(value)])
+  for (const key of new Set(keys.map((bytes) => `whsec_${bytes.toString('base64')}`)))
+    await attempt(`signing secret ${key}`, service.send(companyId, key, payload))
+  for (const value of headerSafe) {
+    await attempt(`bearer ${value}`, service.getSession({ token: value }))
+    await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
+    await attempt(`refresh token ${value}`, service.refresh(value))
+    if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
+    for (const [purpose, attemptOf] of Object.entries(uses))
+      for (const prefix of ['', `${purpose}_`])
+        await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
+  }
+})
+
+test('the credentials missing from the dump do work', async () => {
+  expect((await service.login(admin)).status).toBe(200)
+  expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
+  expect((await service.getSession({ cookie })).status).toBe(200)
+  expect((await service.refresh(refreshed.refreshToken)).status).toBe(200)
+  expect((await service.send(companyId, secret, payload)).status).toBe(202)
+  expect((await uses.verify(verifyToken)).status).toBe(200)
+  expect((await uses.invite(inviteToken)).status).toBe(201)
+  expect((await service.login({ companyId, ...server })).status).toBe(200)
+  expect((await uses.confirm(confirmToken)).status).toBe(204)
+  expect((await uses.undo(undoToken)).status).toBe(200)
+  expect((await uses.reset(resetToken)).status).toBe(204)
 })

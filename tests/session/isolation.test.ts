@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
 import { copySession, visible } from './state.ts'
 
@@ -55,137 +55,128 @@ async function sessionRoutes(): Promise<{ method: string; path: string }[]> {
   )
 }
 
-describe('a role', () => {
-  const common = ['risk:read', 'analytics:read']
-  const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
-  const managing = ['webhook-secret', 'policy', 'billing', 'members'].map((what) => `${what}:manage`)
-  test.for([
-    ['admin', [...analyst, ...managing, 'audit:read']],
-    ['analyst', analyst],
-    ['developer', [...common, 'risk:assess']],
-    ['viewer', common],
-  ] as const)(
-    'the role %s has its documented permissions (ASVS 8.1.1, 8.2.1)',
-    async ([role, permissions]) => {
-      const { permissions: granted } = await service.loginAs(await service.addUser(ours, role))
-      expect(granted.toSorted()).toEqual(permissions.toSorted())
-    },
+const common = ['risk:read', 'analytics:read']
+const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
+const managing = ['webhook-secret', 'policy', 'billing', 'members'].map((what) => `${what}:manage`)
+test.for([
+  ['admin', [...analyst, ...managing, 'audit:read']],
+  ['analyst', analyst],
+  ['developer', [...common, 'risk:assess']],
+  ['viewer', common],
+] as const)('the role %s has its documented permissions (ASVS 8.1.1, 8.2.1)', async ([role, permissions]) => {
+  const { permissions: granted } = await service.loginAs(await service.addUser(ours, role))
+  expect(granted.toSorted()).toEqual(permissions.toSorted())
+})
+
+test('a role without permission is refused before the body is read', async () => {
+  const { accessToken: token } = await service.loginAs(await service.addUser(ours, 'viewer'))
+  const regenerate = (expectedVersion: number) =>
+    service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion } })
+  const [current, stale] = [await regenerate(1), await regenerate(99)]
+  expect(current.status).toBe(403)
+  expect(visible(current).body).toEqual(visible(stale).body)
+})
+
+test('no route reads or changes a different company (ASVS 8.2.2, 8.4.1)', async () => {
+  const routes = await sessionRoutes()
+  expect(routes.map(({ path }) => path)).toEqual(
+    expect.arrayContaining(['/auth/session', '/auth/logout', '/auth/webhook-secret/status']),
   )
+  const marks = await marksOf(theirs.companyId)
+  const before = await rowsOf(theirs.companyId)
+  const sessions = service.db.selectFrom('sessions').select('session_id')
+  const theirSession = await sessions.where('company_id', '=', theirs.companyId).executeTakeFirstOrThrow()
+  const theirIds = [theirSession.session_id, theirs.userId, theirs.companyId]
 
-  test('a role without permission is refused before the body is read', async () => {
-    const { accessToken: token } = await service.loginAs(await service.addUser(ours, 'viewer'))
-    const regenerate = (expectedVersion: number) =>
-      service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion } })
-    const [current, stale] = [await regenerate(1), await regenerate(99)]
-    expect(current.status).toBe(403)
-    expect(visible(current).body).toEqual(visible(stale).body)
-  })
+  for (const { method, path } of routes) {
+    const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
+    for (const target of targets) {
+      // Some routes end the session.
+      const { accessToken } = await service.loginAs(ours)
+      const answer = await service.call(target, {
+        method,
+        ...(method === 'PATCH' && { json: { role: 'viewer' } }),
+        ...(path.endsWith('/confirm') && { json: { code: '123456' } }),
+        token: accessToken,
+        headers: { 'x-company-id': theirs.companyId },
+      })
+      const where = `${method} ${target}`
+      expect([where, answer.status < 500]).toEqual([where, true])
+      if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
+      const text = JSON.stringify([answer.body, answer.headers])
+      const shown = marks.filter((mark) => text.includes(mark) && !target.includes(mark))
+      expect([where, shown]).toEqual([where, []])
+    }
+  }
+  expect(await rowsOf(theirs.companyId)).toEqual(before)
 })
 
-describe('a company', () => {
-  test('no route reads or changes a different company (ASVS 8.2.2, 8.4.1)', async () => {
-    const routes = await sessionRoutes()
-    expect(routes.map(({ path }) => path)).toEqual(
-      expect.arrayContaining(['/auth/session', '/auth/logout', '/auth/webhook-secret/status']),
-    )
-    const marks = await marksOf(theirs.companyId)
-    const before = await rowsOf(theirs.companyId)
-    const sessions = service.db.selectFrom('sessions').select('session_id')
-    const theirSession = await sessions.where('company_id', '=', theirs.companyId).executeTakeFirstOrThrow()
-    const theirIds = [theirSession.session_id, theirs.userId, theirs.companyId]
+test('a company cannot sign events for a different one (ASVS 4.1.5, 8.4.1)', async () => {
+  const events = async () => (await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))
+  const before = await events()
+  for (const companyId of [theirs.companyId, randomUUID()]) {
+    const answer = await service.send(companyId, ours.secret, { type: 'payment.created', data: {} })
+    expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
+  }
+  expect(await events()).toEqual(before)
+})
 
-    for (const { method, path } of routes) {
-      const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
-      for (const target of targets) {
-        // Some routes end the session.
-        const { accessToken } = await service.loginAs(ours)
-        const answer = await service.call(target, {
-          method,
-          ...(method === 'PATCH' && { json: { role: 'viewer' } }),
-          ...(path.endsWith('/confirm') && { json: { code: '123456' } }),
-          token: accessToken,
-          headers: { 'x-company-id': theirs.companyId },
-        })
-        const where = `${method} ${target}`
-        expect([where, answer.status < 500]).toEqual([where, true])
-        if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
-        const text = JSON.stringify([answer.body, answer.headers])
-        const shown = marks.filter((mark) => text.includes(mark) && !target.includes(mark))
-        expect([where, shown]).toEqual([where, []])
-      }
-    }
-    expect(await rowsOf(theirs.companyId)).toEqual(before)
-  })
-
-  test('a company cannot sign events for a different one (ASVS 4.1.5, 8.4.1)', async () => {
-    const events = async () => (await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))
-    const before = await events()
-    for (const companyId of [theirs.companyId, randomUUID()]) {
-      const answer = await service.send(companyId, ours.secret, { type: 'payment.created', data: {} })
-      expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
-    }
-    expect(await events()).toEqual(before)
-  })
-
-  test('companies can use the same email addresses and event IDs (ASVS 8.4.1)', async () => {
-    const email = 'same@company.example'
-    const one = await service.addUser(ours, 'viewer', { email })
-    const other = await service.addUser(theirs, 'admin', { email, password: 'another correct horse' })
-    expect((await service.loginAs(one)).user).toMatchObject({ id: one.userId, role: 'viewer' })
-    expect((await service.loginAs(other)).user).toMatchObject({ id: other.userId, role: 'admin' })
-    expect((await service.login({ ...one, password: other.password })).status).toBe(401)
-    const { rows } = await sql<{ of: string }>`
+test('companies can use the same email addresses and event IDs (ASVS 8.4.1)', async () => {
+  const email = 'same@company.example'
+  const one = await service.addUser(ours, 'viewer', { email })
+  const other = await service.addUser(theirs, 'admin', { email, password: 'another correct horse' })
+  expect((await service.loginAs(one)).user).toMatchObject({ id: one.userId, role: 'viewer' })
+  expect((await service.loginAs(other)).user).toMatchObject({ id: other.userId, role: 'admin' })
+  expect((await service.login({ ...one, password: other.password })).status).toBe(401)
+  const { rows } = await sql<{ of: string }>`
       select data->>'of' as of from events where event_id = 'shared-id' order by 1`.execute(service.db)
-    expect(rows).toEqual([ours.email, theirs.email].sort().map((of) => ({ of })))
-  })
+  expect(rows).toEqual([ours.email, theirs.email].sort().map((of) => ({ of })))
 })
 
-describe('the database', () => {
-  test("the database refuses rows about a different company's user (ASVS 8.4.1)", async () => {
-    const { session } = await service.loginAs(ours)
-    await expect(copySession(service, session.id, { userId: theirs.userId })).rejects.toMatchObject({
-      constraint: 'sessions_company_id_user_id_fkey',
-    })
-    await copySession(service, session.id, { userId: ours.userId })
-    const change = sql`update signing_secrets set created_by = ${theirs.userId}
+test("the database refuses rows about a different company's user (ASVS 8.4.1)", async () => {
+  const { session } = await service.loginAs(ours)
+  await expect(copySession(service, session.id, { userId: theirs.userId })).rejects.toMatchObject({
+    constraint: 'sessions_company_id_user_id_fkey',
+  })
+  await copySession(service, session.id, { userId: ours.userId })
+  const change = sql`update signing_secrets set created_by = ${theirs.userId}
       where company_id = ${ours.companyId}`.execute(service.db)
-    await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
-  })
+  await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
+})
 
-  test('sessions with the same ID stay apart by company (ASVS 8.4.1)', async () => {
-    const { accessToken: token, session } = await service.loginAs(ours)
-    await copySession(service, session.id, { ...theirs, id: session.id })
-    expect((await service.getSession({ token })).body.user.id).toBe(ours.userId)
-    await service.call('/auth/logout', { token })
-    const sessions = service.db.selectFrom('sessions').select(['company_id', 'end_reason'])
-    const twins = await sessions.where('session_id', '=', session.id).execute()
-    expect(new Map(twins.map(({ company_id: id, end_reason }) => [id, end_reason]))).toEqual(
-      new Map([
-        [ours.companyId, 'logout'],
-        [theirs.companyId, null],
-      ]),
-    )
-  })
+test('sessions with the same ID stay apart by company (ASVS 8.4.1)', async () => {
+  const { accessToken: token, session } = await service.loginAs(ours)
+  await copySession(service, session.id, { ...theirs, id: session.id })
+  expect((await service.getSession({ token })).body.user.id).toBe(ours.userId)
+  await service.call('/auth/logout', { token })
+  const sessions = service.db.selectFrom('sessions').select(['company_id', 'end_reason'])
+  const twins = await sessions.where('session_id', '=', session.id).execute()
+  expect(new Map(twins.map(({ company_id: id, end_reason }) => [id, end_reason]))).toEqual(
+    new Map([
+      [ours.companyId, 'logout'],
+      [theirs.companyId, null],
+    ]),
+  )
+})
 
-  test('primary keys of tenant tables start with the company (ASVS 8.4.1)', async () => {
-    const { rows } = await sql<{ table: string; first: string }>`
+test('primary keys of tenant tables start with the company (ASVS 8.4.1)', async () => {
+  const { rows } = await sql<{ table: string; first: string }>`
       select c.conrelid::regclass::text as table, a.attname as first
       from pg_constraint c join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
       where c.contype = 'p' and c.connamespace = 'public'::regnamespace
         and c.conrelid::regclass::text not like 'kysely_%'`.execute(service.db)
-    // A sign-in by passkey names no company before it is accepted, and a handle finds one.
-    const platform = [
-      'roles',
-      'plans',
-      'signing_keys',
-      'platform_clients',
-      'event_feed',
-      'rate_counters',
-      'used_passkey_challenges',
-      'company_handles',
-    ]
-    const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
-    expect(astray).toEqual([])
-    expect(rows.length).toBeGreaterThan(platform.length)
-  })
+  // A sign-in by passkey names no company before it is accepted, and a handle finds one.
+  const platform = [
+    'roles',
+    'plans',
+    'signing_keys',
+    'platform_clients',
+    'event_feed',
+    'rate_counters',
+    'used_passkey_challenges',
+    'company_handles',
+  ]
+  const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
+  expect(astray).toEqual([])
+  expect(rows.length).toBeGreaterThan(platform.length)
 })

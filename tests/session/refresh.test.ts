@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { countWaiting, openTestService, times, useSharedService } from '../support/test-service.ts'
 import { auditOfSession } from './state.ts'
 
@@ -27,167 +27,163 @@ async function refreshInTurn(keys: (string | undefined)[], seconds: number) {
 const outcomesOf = async (sessionId: string) =>
   (await auditOfSession(service, sessionId)).map(({ action, outcome }) => `${action} ${outcome}`)
 
-describe('a refresh token', () => {
-  test('concurrent refreshes issue one successor and keep the session', async () => {
-    // On a busy machine the fifty can take more than a second.
-    const patient = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '300' } })
-    const person = await patient.addCompany()
-    for (let round = 0; round < 5; round += 1) {
-      const { refreshToken, accessToken } = await patient.loginAs(person)
-      const answers = await Promise.all(times(50, (i) => patient.refresh(refreshToken, { at: i % 2 })))
-      const good = answers.filter(({ status }) => status === 200)
-      expect(new Set(good.map(({ body }) => body.refreshToken)).size).toBe(1)
-      for (const { status, body } of answers) {
-        if (status !== 200) expect([status, body.code]).toEqual([401, 'refresh_token_reused'])
-      }
-      expect((await patient.getSession({ token: accessToken })).status).toBe(200)
-      expect((await patient.refresh(good[0]?.body.refreshToken)).status).toBe(200)
+test('concurrent refreshes issue one successor and keep the session', async () => {
+  // On a busy machine the fifty can take more than a second.
+  const patient = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '300' } })
+  const person = await patient.addCompany()
+  for (let round = 0; round < 5; round += 1) {
+    const { refreshToken, accessToken } = await patient.loginAs(person)
+    const answers = await Promise.all(times(50, (i) => patient.refresh(refreshToken, { at: i % 2 })))
+    const good = answers.filter(({ status }) => status === 200)
+    expect(new Set(good.map(({ body }) => body.refreshToken)).size).toBe(1)
+    for (const { status, body } of answers) {
+      if (status !== 200) expect([status, body.code]).toEqual([401, 'refresh_token_reused'])
     }
-  })
-
-  test('concurrent refreshes with one Idempotency-Key all get the successor', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { refreshToken } = await service.loginAs(admin)
-      const answers = await Promise.all(
-        times(50, (i) => service.refresh(refreshToken, { at: i % 2, key: `key-${round}` })),
-      )
-      expect(answers.map(({ status }) => status)).toEqual(times(50, () => 200))
-      expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
-    }
-  })
-
-  test('a slow race of two refreshes is not theft', async () => {
-    const strict = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
-    const { refreshToken, session } = await strict.loginAs(await strict.addCompany())
-    const { racing } = await strict.db.transaction().execute(async (tx) => {
-      await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
-      const racing = [0, 1].map((at) => strict.refresh(refreshToken, { at }))
-      await expect.poll(() => countWaiting(strict.db), { timeout: 50_000 }).toBe(2)
-      return { racing }
-    })
-    const [winner, loser] = (await Promise.all(racing)).toSorted((one, other) => one.status - other.status)
-    expect([winner?.status, loser?.status, loser?.body.code]).toEqual([200, 401, 'refresh_token_reused'])
-    expect((await strict.refresh(winner?.body.refreshToken)).status).toBe(200)
-  })
-
-  test('reusing a refresh token ends its session only (ASVS 10.4.5)', async () => {
-    const other = await service.loginAs(admin)
-    const { first: stolen, latest: successor } = await refreshInTurn([undefined], 2)
-    expect(successor.session.id).toBe(stolen.session.id)
-    expect(successor.refreshToken).not.toBe(stolen.refreshToken)
-    const replay = await service.refresh(stolen.refreshToken, { at: 1 })
-    expect([replay.status, replay.body.code]).toEqual([401, 'refresh_token_reused'])
-    for (const token of [stolen.accessToken, successor.accessToken]) {
-      const { status, body } = await service.getSession({ token })
-      expect([status, body.code, body.reason]).toEqual([401, 'session_ended', 'refresh_reuse'])
-    }
-    expect((await service.refresh(successor.refreshToken)).body.code).toBe('session_ended')
-    expect((await service.refresh(other.refreshToken)).status).toBe(200)
-    expect(await outcomesOf(stolen.session.id)).toEqual(['refresh reused'])
-  })
-
-  test('a just-used refresh token is refused and ends nothing', async () => {
-    const { first, latest } = await refreshInTurn([undefined], -3600)
-    expect((await service.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
-    expect((await service.refresh(latest.refreshToken)).status).toBe(200)
-    expect(await outcomesOf(first.session.id)).toEqual(['refresh raced'])
-  })
-
-  const abc = ['a', 'b', 'c']
-  test.for<[retry: string, used: (string | undefined)[], seconds: number, key: string | undefined]>([
-    ['with a different key', ['a'], 2, 'x'],
-    ['after the idempotency window', ['a'], 301, 'a'],
-    ['two refreshes later with a different key', abc, 5, 'x'],
-    ['two refreshes later with a later key', abc, 5, 'b'],
-    ['two refreshes later without a key', abc, 0, undefined],
-    ['two refreshes and the idempotency window later', abc, 101, 'a'],
-    ['of a keyless refresh with a later key', [undefined, 'b', 'c'], 5, 'b'],
-  ])('a retry %s counts as theft', async ([, used, seconds, key]) => {
-    const { first, latest } = await refreshInTurn(used, seconds)
-    const retry = await service.refresh(first.refreshToken, { ...(key && { key }) })
-    expect([retry.body.code, retry.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
-    expect((await service.refresh(latest.refreshToken)).body.code).toBe('session_ended')
-  })
+    expect((await patient.getSession({ token: accessToken })).status).toBe(200)
+    expect((await patient.refresh(good[0]?.body.refreshToken)).status).toBe(200)
+  }
 })
 
-describe('an Idempotency-Key', () => {
-  test('a retried refresh with the same key returns the same token', async () => {
-    const { first, latest: lost } = await refreshInTurn(['retry'], 2)
-    const { status, body } = await service.refresh(first.refreshToken, { key: 'retry', at: 1 })
-    expect([status, body.refreshToken]).toEqual([200, lost.refreshToken])
-  })
+test('concurrent refreshes with one Idempotency-Key all get the successor', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const { refreshToken } = await service.loginAs(admin)
+    const answers = await Promise.all(
+      times(50, (i) => service.refresh(refreshToken, { at: i % 2, key: `key-${round}` })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(times(50, () => 200))
+    expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
+  }
+})
 
-  test('a late retry with its own key ends nothing', async () => {
-    const { first, latest } = await refreshInTurn(['a', 'b', 'c'], 5)
-    for (const at of [0, 1]) {
-      const { status, body } = await service.refresh(first.refreshToken, { key: 'a', at })
-      expect([status, body.code, body.reason]).toEqual([401, 'refresh_token_reused', undefined])
-    }
-    expect((await service.refresh(latest.refreshToken)).status).toBe(200)
-    expect(await outcomesOf(first.session.id)).toEqual(['refresh raced', 'refresh raced'])
+test('a slow race of two refreshes is not theft', async () => {
+  const strict = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
+  const { refreshToken, session } = await strict.loginAs(await strict.addCompany())
+  const { racing } = await strict.db.transaction().execute(async (tx) => {
+    await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
+    const racing = [0, 1].map((at) => strict.refresh(refreshToken, { at }))
+    await expect.poll(() => countWaiting(strict.db), { timeout: 50_000 }).toBe(2)
+    return { racing }
   })
+  const [winner, loser] = (await Promise.all(racing)).toSorted((one, other) => one.status - other.status)
+  expect([winner?.status, loser?.status, loser?.body.code]).toEqual([200, 401, 'refresh_token_reused'])
+  expect((await strict.refresh(winner?.body.refreshToken)).status).toBe(200)
+})
 
-  test('a session remembers keys for the idempotency window only', async () => {
-    const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
-    const first = await strict.loginAs(await strict.addCompany())
-    let { refreshToken } = first
-    const spend = async (count: number) => {
-      for (let spent = 0; spent < count; spent += 1) {
-        const key = refreshToken.slice(-20).replace(/[^\w-]/g, '_')
-        refreshToken = (await strict.refresh(refreshToken, { key })).body.refreshToken
-      }
+test('reusing a refresh token ends its session only (ASVS 10.4.5)', async () => {
+  const other = await service.loginAs(admin)
+  const { first: stolen, latest: successor } = await refreshInTurn([undefined], 2)
+  expect(successor.session.id).toBe(stolen.session.id)
+  expect(successor.refreshToken).not.toBe(stolen.refreshToken)
+  const replay = await service.refresh(stolen.refreshToken, { at: 1 })
+  expect([replay.status, replay.body.code]).toEqual([401, 'refresh_token_reused'])
+  for (const token of [stolen.accessToken, successor.accessToken]) {
+    const { status, body } = await service.getSession({ token })
+    expect([status, body.code, body.reason]).toEqual([401, 'session_ended', 'refresh_reuse'])
+  }
+  expect((await service.refresh(successor.refreshToken)).body.code).toBe('session_ended')
+  expect((await service.refresh(other.refreshToken)).status).toBe(200)
+  expect(await outcomesOf(stolen.session.id)).toEqual(['refresh reused'])
+})
+
+test('a just-used refresh token is refused and ends nothing', async () => {
+  const { first, latest } = await refreshInTurn([undefined], -3600)
+  expect((await service.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
+  expect((await service.refresh(latest.refreshToken)).status).toBe(200)
+  expect(await outcomesOf(first.session.id)).toEqual(['refresh raced'])
+})
+
+const abc = ['a', 'b', 'c']
+test.for<[retry: string, used: (string | undefined)[], seconds: number, key: string | undefined]>([
+  ['with a different key', ['a'], 2, 'x'],
+  ['after the idempotency window', ['a'], 301, 'a'],
+  ['two refreshes later with a different key', abc, 5, 'x'],
+  ['two refreshes later with a later key', abc, 5, 'b'],
+  ['two refreshes later without a key', abc, 0, undefined],
+  ['two refreshes and the idempotency window later', abc, 101, 'a'],
+  ['of a keyless refresh with a later key', [undefined, 'b', 'c'], 5, 'b'],
+])('a retry %s counts as theft', async ([, used, seconds, key]) => {
+  const { first, latest } = await refreshInTurn(used, seconds)
+  const retry = await service.refresh(first.refreshToken, { ...(key && { key }) })
+  expect([retry.body.code, retry.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
+  expect((await service.refresh(latest.refreshToken)).body.code).toBe('session_ended')
+})
+
+test('a retried refresh with the same key returns the same token', async () => {
+  const { first, latest: lost } = await refreshInTurn(['retry'], 2)
+  const { status, body } = await service.refresh(first.refreshToken, { key: 'retry', at: 1 })
+  expect([status, body.refreshToken]).toEqual([200, lost.refreshToken])
+})
+
+test('a late retry with its own key ends nothing', async () => {
+  const { first, latest } = await refreshInTurn(['a', 'b', 'c'], 5)
+  for (const at of [0, 1]) {
+    const { status, body } = await service.refresh(first.refreshToken, { key: 'a', at })
+    expect([status, body.code, body.reason]).toEqual([401, 'refresh_token_reused', undefined])
+  }
+  expect((await service.refresh(latest.refreshToken)).status).toBe(200)
+  expect(await outcomesOf(first.session.id)).toEqual(['refresh raced', 'refresh raced'])
+})
+
+test('a session remembers keys for the idempotency window only', async () => {
+  const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
+  const first = await strict.loginAs(await strict.addCompany())
+  let { refreshToken } = first
+  const spend = async (count: number) => {
+    for (let spent = 0; spent < count; spent += 1) {
+      const key = refreshToken.slice(-20).replace(/[^\w-]/g, '_')
+      refreshToken = (await strict.refresh(refreshToken, { key })).body.refreshToken
     }
-    const remembered = async () => {
-      const { rows } = await sql<{ keys: number; times: number }>`
+  }
+  const remembered = async () => {
+    const { rows } = await sql<{ keys: number; times: number }>`
         select cardinality(recent_keys) as keys, cardinality(recent_spent_at) as times
         from sessions where session_id = ${first.session.id}`.execute(strict.db)
-      return rows[0]
-    }
-    // Five windows of the limit, and the next: 30 refreshes in each.
-    for (let window = 0; window < 6; window += 1) {
-      await spend(30)
-      await ageRotation(first.session.id, 40, strict)
-      await sql`update sessions set window_started_at = window_started_at - interval '60 s'
+    return rows[0]
+  }
+  // Five windows of the limit, and the next: 30 refreshes in each.
+  for (let window = 0; window < 6; window += 1) {
+    await spend(30)
+    await ageRotation(first.session.id, 40, strict)
+    await sql`update sessions set window_started_at = window_started_at - interval '60 s'
         where session_id = ${first.session.id}`.execute(strict.db)
-    }
-    expect(await remembered()).toEqual({ keys: 150, times: 150 })
-    for (const [seconds, count] of [
-      [230, 31],
-      [301, 1],
-    ] as const) {
-      await ageRotation(first.session.id, seconds, strict)
-      await spend(1)
-      expect(await remembered()).toEqual({ keys: count, times: count })
-    }
-  })
+  }
+  expect(await remembered()).toEqual({ keys: 150, times: 150 })
+  for (const [seconds, count] of [
+    [230, 31],
+    [301, 1],
+  ] as const) {
+    await ageRotation(first.session.id, seconds, strict)
+    await spend(1)
+    expect(await remembered()).toEqual({ keys: count, times: count })
+  }
+})
 
-  test('an Idempotency-Key used with an earlier token is a conflict', async () => {
-    const { latest } = await refreshInTurn(['one', 'two'], 0)
-    for (const key of ['one', 'two']) {
-      const { status, body } = await service.refresh(latest.refreshToken, { key })
-      expect([status, body.code]).toEqual([409, 'idempotency_conflict'])
-    }
-    expect((await service.refresh(latest.refreshToken, { key: 'three' })).status).toBe(200)
-  })
+test('an Idempotency-Key used with an earlier token is a conflict', async () => {
+  const { latest } = await refreshInTurn(['one', 'two'], 0)
+  for (const key of ['one', 'two']) {
+    const { status, body } = await service.refresh(latest.refreshToken, { key })
+    expect([status, body.code]).toEqual([409, 'idempotency_conflict'])
+  }
+  expect((await service.refresh(latest.refreshToken, { key: 'three' })).status).toBe(200)
+})
 
-  test('a malformed Idempotency-Key consumes no refresh token', async () => {
-    const { refreshToken } = await service.loginAs(admin)
-    for (const key of ['a b', 'ü', 'x'.repeat(129)]) {
-      const headers = { 'idempotency-key': Buffer.from(key).toString('latin1') }
-      expect((await service.refresh(refreshToken, { headers })).status).toBe(400)
-    }
-    expect((await service.refresh(refreshToken)).status).toBe(200)
-  })
+test('a malformed Idempotency-Key consumes no refresh token', async () => {
+  const { refreshToken } = await service.loginAs(admin)
+  for (const key of ['a b', 'ü', 'x'.repeat(129)]) {
+    const headers = { 'idempotency-key': Buffer.from(key).toString('latin1') }
+    expect((await service.refresh(refreshToken, { headers })).status).toBe(400)
+  }
+  expect((await service.refresh(refreshToken)).status).toBe(200)
+})
 
-  test('a grace period returns the successor only to keyless clients', async () => {
-    const env = { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' }
-    const gentle = await openTestService({ env })
-    const person = await gentle.addCompany()
-    const plain = await gentle.loginAs(person)
-    const { body: lost } = await gentle.refresh(plain.refreshToken)
-    expect((await gentle.refresh(plain.refreshToken)).body.refreshToken).toBe(lost.refreshToken)
-    const keyed = await gentle.loginAs(person)
-    await gentle.refresh(keyed.refreshToken, { key: 'mine' })
-    expect((await gentle.refresh(keyed.refreshToken)).body.code).toBe('refresh_token_reused')
-  })
+test('a grace period returns the successor only to keyless clients', async () => {
+  const env = { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' }
+  const gentle = await openTestService({ env })
+  const person = await gentle.addCompany()
+  const plain = await gentle.loginAs(person)
+  const { body: lost } = await gentle.refresh(plain.refreshToken)
+  expect((await gentle.refresh(plain.refreshToken)).body.refreshToken).toBe(lost.refreshToken)
+  const keyed = await gentle.loginAs(person)
+  await gentle.refresh(keyed.refreshToken, { key: 'mine' })
+  expect((await gentle.refresh(keyed.refreshToken)).body.code).toBe('refresh_token_reused')
 })

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
@@ -66,80 +66,78 @@ test('sign-in returns tokens, session, user, subscription, and access context', 
   })
 })
 
-describe('a failed sign-in', async () => {
-  const [disabled, unverified] = [await service.addUser(admin), await service.addUser(admin)]
-  const suspended = await service.addCompany()
-  await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
-  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
-  await service.db
-    .updateTable('users')
-    .set({ email_verified_at: null })
-    .where('user_id', '=', unverified.userId)
-    .execute()
+const [disabled, unverified] = [await service.addUser(admin), await service.addUser(admin)]
+const suspended = await service.addCompany()
+await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
+await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
+await service.db
+  .updateTable('users')
+  .set({ email_verified_at: null })
+  .where('user_id', '=', unverified.userId)
+  .execute()
 
-  const password = 'not the password'
-  const failures: [cause: string, person: Omit<Person, 'userId'>, reason: string, userId: string | null][] = [
-    ['wrong password', { ...admin, password }, 'wrong_password', admin.userId],
-    ['unknown user', { ...admin, email: 'nobody@company.example' }, 'unknown_user', null],
-    ['unknown company', { ...admin, companyId: randomUUID() }, 'unknown_company', null],
-    ['disabled user', disabled, 'user_disabled', disabled.userId],
-    ['disabled user, wrong password', { ...disabled, password }, 'user_disabled', disabled.userId],
-    ['suspended company', suspended, 'company_suspended', suspended.userId],
-    ['suspended company, wrong password', { ...suspended, password }, 'company_suspended', suspended.userId],
-    ['unverified address, wrong password', { ...unverified, password }, 'wrong_password', unverified.userId],
-  ]
+const password = 'not the password'
+const failures: [cause: string, person: Omit<Person, 'userId'>, reason: string, userId: string | null][] = [
+  ['wrong password', { ...admin, password }, 'wrong_password', admin.userId],
+  ['unknown user', { ...admin, email: 'nobody@company.example' }, 'unknown_user', null],
+  ['unknown company', { ...admin, companyId: randomUUID() }, 'unknown_company', null],
+  ['disabled user', disabled, 'user_disabled', disabled.userId],
+  ['disabled user, wrong password', { ...disabled, password }, 'user_disabled', disabled.userId],
+  ['suspended company', suspended, 'company_suspended', suspended.userId],
+  ['suspended company, wrong password', { ...suspended, password }, 'company_suspended', suspended.userId],
+  ['unverified address, wrong password', { ...unverified, password }, 'wrong_password', unverified.userId],
+]
 
-  test('failed sign-ins get the same response for every cause (ASVS 6.3.8)', async () => {
-    const answers = []
-    for (const [, person] of failures.filter(([cause]) => !cause.includes(','))) {
-      answers.push(visible(await service.login(person)))
-    }
-    const [first] = answers
-    expect(first).toMatchObject({ status: 401, body: { code: 'invalid_credentials', status: 401 } })
-    expect(first?.headers).toMatchObject({
-      'www-authenticate': 'Bearer realm="gatehouse"',
-      'cache-control': 'no-store',
-      'ratelimit-policy': '"sign-in-failures";q=10000;w=900',
-      ratelimit: '"sign-in-failures";r=9999;t=900',
+test('failed sign-ins get the same response for every cause (ASVS 6.3.8)', async () => {
+  const answers = []
+  for (const [, person] of failures.filter(([cause]) => !cause.includes(','))) {
+    answers.push(visible(await service.login(person)))
+  }
+  const [first] = answers
+  expect(first).toMatchObject({ status: 401, body: { code: 'invalid_credentials', status: 401 } })
+  expect(first?.headers).toMatchObject({
+    'www-authenticate': 'Bearer realm="gatehouse"',
+    'cache-control': 'no-store',
+    'ratelimit-policy': '"sign-in-failures";q=10000;w=900',
+    ratelimit: '"sign-in-failures";r=9999;t=900',
+  })
+  for (const answer of answers) expect(answer).toStrictEqual(first)
+})
+
+test.for(failures)(
+  'a sign-in refused for %s costs one hash (ASVS 6.3.8, 16.3.1)',
+  async ([, person, reason, userId]) => {
+    service.clock.advance(60)
+    Object.assign(hasher, { verified: 0, hashed: 0 })
+    const { status, body } = await service.login(person)
+    expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+    expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
+    const now = service.clock.now()
+    // Companies that do not exist have their rows together.
+    const companyId = reason === 'unknown_company' ? PLATFORM : person.companyId
+    expect((await refusalsOf(companyId)).at(-1)).toEqual({
+      company_id: companyId,
+      minute: new Date(now - (now % 60_000)),
+      network: '127.0.0.1',
+      kind: expect.any(String),
+      reason,
+      user_id: userId,
+      count: 1,
+      last_email: person.email,
+      last_at: new Date(now),
+      ip_address: '127.0.0.1',
     })
-    for (const answer of answers) expect(answer).toStrictEqual(first)
-  })
+  },
+)
 
-  test.for(failures)(
-    'a sign-in refused for %s costs one hash (ASVS 6.3.8, 16.3.1)',
-    async ([, person, reason, userId]) => {
-      service.clock.advance(60)
-      Object.assign(hasher, { verified: 0, hashed: 0 })
-      const { status, body } = await service.login(person)
-      expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-      expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
-      const now = service.clock.now()
-      // Companies that do not exist have their rows together.
-      const companyId = reason === 'unknown_company' ? PLATFORM : person.companyId
-      expect((await refusalsOf(companyId)).at(-1)).toEqual({
-        company_id: companyId,
-        minute: new Date(now - (now % 60_000)),
-        network: '127.0.0.1',
-        kind: expect.any(String),
-        reason,
-        user_id: userId,
-        count: 1,
-        last_email: person.email,
-        last_at: new Date(now),
-        ip_address: '127.0.0.1',
-      })
-    },
-  )
-
-  test('an unverified email is refused only with the password (ASVS 2.3.1)', async () => {
-    const { status, body } = await service.login(unverified)
-    expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
-    const { userId: user_id, email: last_email } = unverified
-    const refusal = { reason: 'email_not_verified', user_id, last_email }
-    expect(await refusalsOf(unverified.companyId)).toContainEqual(expect.objectContaining(refusal))
-    // None of the sign-ins has opened a session.
-    for (const person of [disabled, suspended, unverified]) expect(await countLive(service, person)).toBe(0)
-  })
+test('an unverified email is refused only with the password (ASVS 2.3.1)', async () => {
+  const { status, body } = await service.login(unverified)
+  expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
+  const { userId: user_id, email: last_email } = unverified
+  const refusal = { reason: 'email_not_verified', user_id, last_email }
+  expect(await refusalsOf(unverified.companyId)).toContainEqual(expect.objectContaining(refusal))
+  // None of the sign-ins has opened a session.
+  for (const person of [disabled, suspended, unverified]) expect(await countLive(service, person)).toBe(0)
 })
 
 test('each sign-in opens a new session and is audited (ASVS 7.2.4, 16.2.1, 16.3.1)', async () => {
@@ -171,116 +169,112 @@ test('a company ID is read one way, or refused (ASVS 1.1.1, 2.2.1)', async () =>
   expect([urn.status, urn.body.errors?.[0]?.path]).toEqual([400, '/companyId'])
 })
 
-describe('an email address', async () => {
-  const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
-  const international = await service.addUser(admin, 'viewer', { email: 'ida@bücher.example' })
+const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
+const international = await service.addUser(admin, 'viewer', { email: 'ida@bücher.example' })
 
-  test.for([
-    ['KIM.SKILL@COMPANY.EXAMPLE', skilled],
-    ['IDA@BÜCHER.example', international],
-    ['ida@bücher\u3002example', international],
-  ] as const)('a different spelling of an email address is the same account: %s', async ([email, person]) => {
-    const { user } = await service.loginAs({ ...person, email })
-    expect(user).toMatchObject({
-      id: person.userId,
-      email: person.email.replace('bücher', 'xn--bcher-kva'),
-    })
+test.for([
+  ['KIM.SKILL@COMPANY.EXAMPLE', skilled],
+  ['IDA@BÜCHER.example', international],
+  ['ida@bücher\u3002example', international],
+] as const)('a different spelling of an email address is the same account: %s', async ([email, person]) => {
+  const { user } = await service.loginAs({ ...person, email })
+  expect(user).toMatchObject({
+    id: person.userId,
+    email: person.email.replace('bücher', 'xn--bcher-kva'),
   })
-
-  test.for([
-    ['dotless i', 'k\u0131m.skill@company.example'],
-    ['Kelvin sign', '\u212aim.skill@company.example'],
-    ['full-width at sign', 'kim.skill\uff20company.example'],
-    ['leading space', ' kim.skill@company.example'],
-    ['quoted local part', '"kim.skill"@company.example'],
-    ['trailing dot', 'kim.skill@company.example.'],
-    ['255 characters', `${'k'.repeat(239)}@company.example`],
-    // Node's conversion of Unicode domains stops at some characters, and decodes others.
-    ['path', 'ida@bücher.example/x'],
-    ['encoded dot', 'ida@bücher.example%2e'],
-  ] as const)('a lookalike email address is refused: %s (ASVS 2.2.1)', async ([, email]) => {
-    const { status, body } = await service.login({ ...admin, email })
-    expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
-  })
-
-  test.for(['kim.skill@\u0441ompany.example', 'kim.skill+tag@company.example'])(
-    'an email address is compared exactly: %s',
-    async (email) => {
-      expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
-    },
-  )
 })
 
-describe('a password', () => {
-  const typed = async (password: string) => service.addUser(admin, 'viewer', { password })
+test.for([
+  ['dotless i', 'k\u0131m.skill@company.example'],
+  ['Kelvin sign', '\u212aim.skill@company.example'],
+  ['full-width at sign', 'kim.skill\uff20company.example'],
+  ['leading space', ' kim.skill@company.example'],
+  ['quoted local part', '"kim.skill"@company.example'],
+  ['trailing dot', 'kim.skill@company.example.'],
+  ['255 characters', `${'k'.repeat(239)}@company.example`],
+  // Node's conversion of Unicode domains stops at some characters, and decodes others.
+  ['path', 'ida@bücher.example/x'],
+  ['encoded dot', 'ida@bücher.example%2e'],
+] as const)('a lookalike email address is refused: %s (ASVS 2.2.1)', async ([, email]) => {
+  const { status, body } = await service.login({ ...admin, email })
+  expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
+})
 
-  test.for([
-    ['NFC', 'NFD'],
-    ['NFD', 'NFC'],
-  ])('a password chosen in %s can be typed in %s (RFC 8265, section 4.2)', async ([chosen, given]) => {
-    // 128 characters, thrice as many in NFD.
-    const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
-    const user = await typed(password.normalize(chosen))
-    expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
-  })
+test.for(['kim.skill@\u0441ompany.example', 'kim.skill+tag@company.example'])(
+  'an email address is compared exactly: %s',
+  async (email) => {
+    expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
+  },
+)
 
-  test.for([
-    ['128 characters', 'qvtzkwpj'.repeat(16)],
-    ['128 emoji, two code units each', '🐘🦊🐻🐼🐨🐯🦁🐮'.repeat(16)],
-    ['spaces at its ends', '  spaces at both ends  '],
-    ['emoji joined to one sign', '👩‍👩‍👧‍👦 family of four'],
-    ['quotes and control characters', `'"\\\t\u0001;--<b>%s$1`],
-  ])('a password of %s is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)', async ([, password = '']) => {
-    const user = await typed(password)
-    expect((await service.login(user)).status).toBe(200)
-    const points = [...password]
-    const variants = [
-      points.slice(0, -1).join(''),
-      points.slice(1).join(''),
-      password.trim(),
-      password.toUpperCase(),
-      password.replaceAll('\u200d', ''),
-    ]
-    for (const variant of variants.filter((variant) => variant !== password)) {
-      expect((await service.login({ ...user, password: variant })).status).toBe(401)
-    }
-  })
+const typed = async (password: string) => service.addUser(admin, 'viewer', { password })
 
-  test.for([
-    ['129 characters', 'a'.repeat(129), 400, '/password'],
-    ['no character', '', 400, '/password'],
-    ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
-  ] as const)(
-    'a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)',
-    async ([, password, status, path]) => {
-      const user = await service.addUser(admin)
-      hasher.verified = 0
-      const answer = await service.login({ ...user, password })
-      expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path])
-      expect(hasher.verified).toBe(0)
-      // Counted as any request without a credential, not as an attempt.
-      expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
-      const emails = (await refusalsOf(user.companyId)).map(({ last_email: email }) => email)
-      expect(emails).not.toContain(user.email)
-    },
-  )
+test.for([
+  ['NFC', 'NFD'],
+  ['NFD', 'NFC'],
+])('a password chosen in %s can be typed in %s (RFC 8265, section 4.2)', async ([chosen, given]) => {
+  // 128 characters, thrice as many in NFD.
+  const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
+  const user = await typed(password.normalize(chosen))
+  expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
+})
 
-  test('concurrent sign-ins renew a hash with outdated parameters (ASVS 11.4.2)', async () => {
+test.for([
+  ['128 characters', 'qvtzkwpj'.repeat(16)],
+  ['128 emoji, two code units each', '🐘🦊🐻🐼🐨🐯🦁🐮'.repeat(16)],
+  ['spaces at its ends', '  spaces at both ends  '],
+  ['emoji joined to one sign', '👩‍👩‍👧‍👦 family of four'],
+  ['quotes and control characters', `'"\\\t\u0001;--<b>%s$1`],
+])('a password of %s is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)', async ([, password = '']) => {
+  const user = await typed(password)
+  expect((await service.login(user)).status).toBe(200)
+  const points = [...password]
+  const variants = [
+    points.slice(0, -1).join(''),
+    points.slice(1).join(''),
+    password.trim(),
+    password.toUpperCase(),
+    password.replaceAll('\u200d', ''),
+  ]
+  for (const variant of variants.filter((variant) => variant !== password)) {
+    expect((await service.login({ ...user, password: variant })).status).toBe(401)
+  }
+})
+
+test.for([
+  ['129 characters', 'a'.repeat(129), 400, '/password'],
+  ['no character', '', 400, '/password'],
+  ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
+] as const)(
+  'a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)',
+  async ([, password, status, path]) => {
     const user = await service.addUser(admin)
-    const outdated = await hash(PASSWORD, { memoryCost: 16, timeCost: 1, parallelism: 1 })
-    const users = service.db.updateTable('users').where('user_id', '=', user.userId)
-    await users.set({ password_hash: outdated }).execute()
-    const wrong = { ...user, password: 'not the password' }
-    expect((await service.login(wrong)).status).toBe(401)
-    expect(await storedHash(user)).toBe(outdated)
-    const answers = await Promise.all(times(8, () => service.login(user)))
-    expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
-    const renewed = await storedHash(user)
-    expect(renewed).toMatch(/^\$argon2id\$v=19\$m=8,t=1,p=1\$/)
-    await service.loginAs(user)
-    expect(await storedHash(user)).toBe(renewed)
-    expect((await service.login(wrong)).status).toBe(401)
-  })
+    hasher.verified = 0
+    const answer = await service.login({ ...user, password })
+    expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path])
+    expect(hasher.verified).toBe(0)
+    // Counted as any request without a credential, not as an attempt.
+    expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
+    const emails = (await refusalsOf(user.companyId)).map(({ last_email: email }) => email)
+    expect(emails).not.toContain(user.email)
+  },
+)
+
+test('concurrent sign-ins renew a hash with outdated parameters (ASVS 11.4.2)', async () => {
+  const user = await service.addUser(admin)
+  const outdated = await hash(PASSWORD, { memoryCost: 16, timeCost: 1, parallelism: 1 })
+  const users = service.db.updateTable('users').where('user_id', '=', user.userId)
+  await users.set({ password_hash: outdated }).execute()
+  const wrong = { ...user, password: 'not the password' }
+  expect((await service.login(wrong)).status).toBe(401)
+  expect(await storedHash(user)).toBe(outdated)
+  const answers = await Promise.all(times(8, () => service.login(user)))
+  expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
+  const renewed = await storedHash(user)
+  expect(renewed).toMatch(/^\$argon2id\$v=19\$m=8,t=1,p=1\$/)
+  await service.loginAs(user)
+  expect(await storedHash(user)).toBe(renewed)
+  expect((await service.login(wrong)).status).toBe(401)
 })
 
 /** Signs in eight times at once, and does something else when `after` of them have their answer. */
@@ -301,57 +295,55 @@ async function signInDuring(person: Person, after: number, act: () => Promise<un
   return await Promise.all(signingIn)
 }
 
-describe('what happens while the password is being checked', () => {
-  test.for<[what: string, make: () => Promise<Person>, act: (person: Person) => Promise<unknown>]>([
-    [
-      'the user is disabled',
-      () => service.addUser(admin),
-      (person) => changeUserStatus(service.context, person.companyId, person, 'disabled'),
-    ],
-    [
-      'the company is suspended',
-      () => service.addCompany(),
-      ({ companyId }) => changeCompanyStatus(service.context, companyId, 'suspended'),
-    ],
-    [
-      'the password is replaced, which ends the sessions',
-      () => service.addUser(admin),
-      async ({ userId }) => {
-        const password_hash = await service.context.hasher.hash('another password')
-        const ending = { ended_at: new Date(service.clock.now()), end_reason: 'password_changed' } as const
-        await service.db.transaction().execute(async (tx) => {
-          await tx.updateTable('users').set({ password_hash }).where('user_id', '=', userId).execute()
-          const live = tx.updateTable('sessions').where('user_id', '=', userId).where('ended_at', 'is', null)
-          await live.set(ending).execute()
-        })
-      },
-    ],
-  ])('no session remains if %s during sign-in (ASVS 7.4.2, 15.4.2)', async ([, make, act]) => {
-    for (const after of [0, 0, 1, 2, 4, 6]) {
-      const person = await make()
-      const answers = await signInDuring(person, after, () => act(person))
-      expect(await countLive(service, person)).toBe(0)
-      for (const { status, body } of answers) {
-        if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-        else if (body.accessToken) {
-          expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
-        }
+test.for<[what: string, make: () => Promise<Person>, act: (person: Person) => Promise<unknown>]>([
+  [
+    'the user is disabled',
+    () => service.addUser(admin),
+    (person) => changeUserStatus(service.context, person.companyId, person, 'disabled'),
+  ],
+  [
+    'the company is suspended',
+    () => service.addCompany(),
+    ({ companyId }) => changeCompanyStatus(service.context, companyId, 'suspended'),
+  ],
+  [
+    'the password is replaced, which ends the sessions',
+    () => service.addUser(admin),
+    async ({ userId }) => {
+      const password_hash = await service.context.hasher.hash('another password')
+      const ending = { ended_at: new Date(service.clock.now()), end_reason: 'password_changed' } as const
+      await service.db.transaction().execute(async (tx) => {
+        await tx.updateTable('users').set({ password_hash }).where('user_id', '=', userId).execute()
+        const live = tx.updateTable('sessions').where('user_id', '=', userId).where('ended_at', 'is', null)
+        await live.set(ending).execute()
+      })
+    },
+  ],
+])('no session remains if %s during sign-in (ASVS 7.4.2, 15.4.2)', async ([, make, act]) => {
+  for (const after of [0, 0, 1, 2, 4, 6]) {
+    const person = await make()
+    const answers = await signInDuring(person, after, () => act(person))
+    expect(await countLive(service, person)).toBe(0)
+    for (const { status, body } of answers) {
+      if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+      else if (body.accessToken) {
+        expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
       }
     }
-  })
-
-  test.for(['token', 'cookie'])(
-    'no %s session opens if the email changes during sign-in (ASVS 7.4.2, 15.4.2)',
-    async (mode) => {
-      const person = await service.addUser(admin)
-      hasher.beforeVerifying = async () => {
-        hasher.beforeVerifying = undefined
-        const change = { email: `new.${person.email}` }
-        await service.db.updateTable('users').set(change).where('user_id', '=', person.userId).execute()
-      }
-      const { status, body } = await service.login(person, { headers: { 'x-session-mode': mode } })
-      expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-      expect(await countLive(service, person)).toBe(0)
-    },
-  )
+  }
 })
+
+test.for(['token', 'cookie'])(
+  'no %s session opens if the email changes during sign-in (ASVS 7.4.2, 15.4.2)',
+  async (mode) => {
+    const person = await service.addUser(admin)
+    hasher.beforeVerifying = async () => {
+      hasher.beforeVerifying = undefined
+      const change = { email: `new.${person.email}` }
+      await service.db.updateTable('users').set(change).where('user_id', '=', person.userId).execute()
+    }
+    const { status, body } = await service.login(person, { headers: { 'x-session-mode': mode } })
+    expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+    expect(await countLive(service, person)).toBe(0)
+  },
+)

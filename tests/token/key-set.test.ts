@@ -40,17 +40,6 @@ describe('the key set', () => {
     expect(payload.sub).toBe(admin.userId)
   })
 
-  test.for<[what: string, difference: JWTVerifyOptions]>([
-    ['another issuer', { issuer: 'https://other.example/api' }],
-    ['another audience', { audience: 'gatehouse/refresh' }],
-    ['another type', { typ: 'rt+jwt' }],
-    ['another algorithm', { algorithms: ['HS256'] }],
-    ['a time after its end', { currentDate: new Date((nowSeconds + 900) * 1000) }],
-  ])('the key set does not verify access tokens against %s (ASVS 9.2.1, 9.2.3)', async ([, difference]) => {
-    const verifying = jwtVerify(accessToken, createLocalJWKSet(keys), { ...PINNED, ...difference })
-    await expect(verifying).rejects.toThrow()
-  })
-
   test('the key set does not verify refresh tokens (ASVS 9.2.2)', async () => {
     await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
     const [{ x, y, kid }] = keys.keys
