@@ -265,6 +265,6 @@ test('a service account cannot have a factor and needs none', async () => {
   const account = await service.addServiceAccount(admin, accessToken)
   const { accessToken: token } = await service.loginAs(account)
   expect(await list(token)).toMatchObject({ secondFactors: [], required: false })
-  for (const path of [totp, `${passkeys}/options`])
+  for (const path of [totp, `${passkeys}/options`, '/auth/second-factors/mail-code'])
     expectProblem(await call(path, { token }), [403, 'permission_denied'])
 })
