@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { PUBLIC_PATHS } from '../../src/pages/paths.ts'
 import { enter, go, heading, openPages, press, SIGNED_IN, signIn, type, visit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
@@ -19,18 +20,7 @@ const company = await service.addCompany({ name: 'Plain' })
 const strict = await service.addCompany({ name: 'Strict' })
 await requireFactors(strict)
 
-const OPEN = [
-  '/sign-in',
-  '/register',
-  '/companies',
-  '/forgot-password',
-  '/reset-password',
-  '/verify-email',
-  '/accept-invitation',
-  '/confirm-email',
-  '/undo',
-  '/nothing',
-]
+const OPEN = ['/sign-in', ...PUBLIC_PATHS, '/nothing']
 
 /** Goes where pages lead once something is pressed: second factors, and what holds those who have none. */
 async function visitSteps(page: Page, look: (step: string) => Promise<void>): Promise<void> {

@@ -177,8 +177,8 @@ test("sign-in asks for the app's code, or a recovery code once (ASVS 6.3.3, 6.5.
   await expectNoTraces(page, [secret, code, ...recoveryCodes, PASSWORD])
 })
 
-test("users who cancel the browser's passkey dialog can choose a different way", async () => {
-  const { admin, device, page } = await openAccount()
+test('codes still work where the user cancels passkeys or the browser has none', async () => {
+  const { admin, device, page, context } = await openAccount()
   await device.refuse()
   await proveMailbox(page)
   await press(page, 'Add a passkey')
@@ -213,12 +213,8 @@ test("users who cancel the browser's passkey dialog can choose a different way",
   await press(page, 'Use an authenticator app')
   await giveCode(page, secret)
   await heading(page, 'Developer settings')
-})
 
-test('a browser without passkeys asks for codes and says why it adds none', async () => {
-  const { admin, page, context } = await openAccount()
-  await addPasskey(page)
-  const { secret } = await addApp(page, { isFirst: false })
+  // A browser without passkeys asks for codes, and says why it adds none.
   await signOut(page)
   await context.addInitScript('delete window.PublicKeyCredential')
   await page.reload()

@@ -1,5 +1,6 @@
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expect, onTestFinished } from 'vitest'
+import { SIGNED_IN_PAGES } from '../../src/pages/paths.ts'
 import { launchBrowser } from './chromium.ts'
 import { openDoor } from './door.ts'
 import { openMailbox } from './mailbox.ts'
@@ -181,7 +182,7 @@ async function openBrowser(origin: string) {
 }
 
 /** The pages of those who are signed in. */
-export const SIGNED_IN = ['/developer', '/members', '/company', '/activity', '/account']
+export const SIGNED_IN = Object.keys(SIGNED_IN_PAGES)
 
 /** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
 export async function visit(
