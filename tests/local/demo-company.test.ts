@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { openDemoCompany, welcome } from '../../src/local/demo-company.ts'
-import { useSharedService } from '../support/test-service.ts'
+import { NEW_PASSWORD, useSharedService } from '../support/test-service.ts'
 
 test('a start prints the credentials of the demo company as long as they sign in', async () => {
   const { service } = await useSharedService()
@@ -9,7 +9,7 @@ test('a start prints the credentials of the demo company as long as they sign in
   const { accessToken: token } = await service.loginAs(demo)
   expect(welcome('http://127.0.0.1:3000', await open())).toContain(`password  ${demo.password}`)
 
-  const json = { currentPassword: demo.password, newPassword: 'one that nobody printed' }
+  const json = { currentPassword: demo.password, newPassword: NEW_PASSWORD }
   expect((await service.call('/auth/password/change', { token, json })).status).toBe(204)
   // With HOST=:: too.
   for (const url of ['http://127.0.0.1:3000', 'http://[::]:3000', 'http://[::1]:3000']) {
