@@ -108,15 +108,9 @@ describe('every response has the security headers, an ID, and a charset (ASVS 3.
     async ([, path, status]) => {
       // Tracing libraries of pages add the last three.
       const names = 'authorization,content-type,x-session-id,traceparent,baggage,sentry-trace'
+      const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': names }
       const preflight = (origin: string) =>
-        service.call(path, {
-          method: 'OPTIONS',
-          headers: {
-            origin,
-            'access-control-request-method': 'POST',
-            'access-control-request-headers': names,
-          },
-        })
+        service.call(path, { method: 'OPTIONS', headers: { origin, ...asked } })
       const answer = await preflight(LISTED)
       expect(answer.status).toBe(204)
       expectCommonHeaders(answer)

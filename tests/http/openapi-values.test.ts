@@ -58,6 +58,7 @@ test.for(operations)('$name takes its own example', async ({ path, method, opera
 })
 
 const member = { name: 'Worker', role: 'viewer' }
+const withRole = { ...member, role: 'admin' }
 test.for([
   ['/auth/audit?limit=1.5', { method: 'GET' }, '/querystring/limit', 'must be a whole number from 1 to 100'],
   [
@@ -66,12 +67,7 @@ test.for([
     '/assignments/1',
     'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit',
   ],
-  [
-    '/auth/members',
-    { json: { ...member, role: 'admin' } },
-    '/role',
-    'must be one of analyst, developer, viewer',
-  ],
+  ['/auth/members', { json: withRole }, '/role', 'must be one of analyst, developer, viewer'],
   [
     '/auth/refresh',
     { token: refreshToken, headers: { 'idempotency-key': 'a b' } },

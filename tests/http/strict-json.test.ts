@@ -265,8 +265,8 @@ const long = '/'.repeat(100_000)
 test.for([
   [
     'an escaped name',
-    `{"events":[{"data":{}},{"data":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`,
-    '/events/1/data/a~1b/~0/2',
+    `{"events":[{"x":{}},{"x":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`,
+    '/events/1/x/a~1b/~0/2',
   ],
   ['a number as name', `{"10":1,"2":${bad},"":{}}`, '/2'],
   ['empty names', `{"":{"":${bad}}}`, '//'],
