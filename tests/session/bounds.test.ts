@@ -45,7 +45,7 @@ test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', a
   expect(await auditOfSession(service, unused.session.id)).toMatchObject([entry])
 })
 
-test('a thief who opens many sessions from one IPv6 /64 evicts only their own', async () => {
+test('many stolen sessions from one IPv6 /64 evict only one another', async () => {
   const person = await service.addUser(admin)
   const owner = await signIn(person, '192.0.2.7')
   const headers = { 'x-session-mode': 'cookie', 'x-forwarded-for': '2001:db8:1:2::1' }

@@ -115,7 +115,7 @@ test('re-authentication by access token leaves a cookie in the request alone', a
   expect((await service.getSession({ cookie })).status).toBe(200)
 })
 
-test('a 401 expires the cookie that caused it, and no other response does', async () => {
+test('only a 401 expires the cookie, if the cookie caused it', async () => {
   const dead = await service.cookieOf(admin)
   await service.call('/auth/logout', { cookie: dead })
   const live = await service.cookieOf(admin)
@@ -164,7 +164,7 @@ const expiresAt = async (cookie: string, at = 0) => {
   return Date.parse(body.session.expiresAt)
 }
 
-test('a cookie session lasts 12 hours after its last use, and seven days at most (ASVS 7.3.1, 7.3.2)', async () => {
+test('a cookie session lasts 12 hours unused, and at most seven days (ASVS 7.3.1, 7.3.2)', async () => {
   const unused = await service.cookieOf(admin)
   service.clock.advance(12 * HOUR)
   expect(await service.getSession({ cookie: unused })).toMatchObject(ended('expired'))
@@ -234,7 +234,7 @@ test('a cookie acts only for our own pages (ASVS 3.5.1, 3.5.3)', async () => {
   }
 })
 
-test('a different site can read with a cookie, and act with an access token', async () => {
+test('a different site can read by cookie, and act by access token', async () => {
   const headers = headersOf({ site: 'cross-site', origin: FOREIGN })
   const cookie = await service.cookieOf(admin)
   expect((await service.getSession({ cookie, headers })).status).toBe(200)

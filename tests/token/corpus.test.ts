@@ -417,7 +417,7 @@ describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spell
     for (const token of spelled) await expectUnverified(token)
   })
 
-  test(`${what} that was rejected for any reason leaves its session as it was`, expectUntouched)
+  test(`${what} rejected for any reason leaves its session as it was`, expectUntouched)
 })
 
 test('forged tokens without a defect are accepted (ASVS 9.1.1)', async () => {

@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto'
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyOptions, jwtVerify } from 'jose'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
 import { decode, partsOf } from './forge.ts'
 
@@ -24,36 +24,34 @@ const PINNED = {
   currentDate: new Date(service.clock.now()),
 } satisfies JWTVerifyOptions
 
-describe('the key set', () => {
-  test('the key set can be cached and has public members only (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 13.3.1)', async () => {
-    expect((await keySet()).headers['cache-control']).toBe('public, max-age=300')
-    const base64url = (bytes: number) =>
-      expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))
-    const [x, y, kid] = [32, 32, 12].map(base64url)
-    expect(keys).toStrictEqual({ keys: [{ kty: 'EC', crv: 'P-256', x, y, kid, alg: 'ES256', use: 'sig' }] })
-  })
+test('the key set can be cached and has public members only (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 13.3.1)', async () => {
+  expect((await keySet()).headers['cache-control']).toBe('public, max-age=300')
+  const base64url = (bytes: number) =>
+    expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))
+  const [x, y, kid] = [32, 32, 12].map(base64url)
+  expect(keys).toStrictEqual({ keys: [{ kty: 'EC', crv: 'P-256', x, y, kid, alg: 'ES256', use: 'sig' }] })
+})
 
-  test('the key set verifies access tokens offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
-    const [address] = service.addresses
-    const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
-    const { payload } = await jwtVerify(accessToken, remote, PINNED)
-    expect(payload.sub).toBe(admin.userId)
-  })
+test('the key set verifies access tokens offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
+  const [address] = service.addresses
+  const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
+  const { payload } = await jwtVerify(accessToken, remote, PINNED)
+  expect(payload.sub).toBe(admin.userId)
+})
 
-  test('the key set does not verify refresh tokens (ASVS 9.2.2)', async () => {
-    await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
-    const [{ x, y, kid }] = keys.keys
-    const publicKey = createPublicKey({ key: keys.keys[0], format: 'jwk' })
-    const guesses = [
-      ...[x, y, x + y].map((text) => Buffer.from(text, 'base64url')),
-      ...[kid, issuer, JSON.stringify(keys.keys[0])].map((text) => Buffer.from(text)),
-      Buffer.from(publicKey.export({ format: 'pem', type: 'spki' })),
-      publicKey.export({ format: 'der', type: 'spki' }),
-      Buffer.alloc(32),
-    ]
-    for (const secret of guesses)
-      await expect(jwtVerify(refreshToken, secret)).rejects.toThrow('signature verification failed')
-  })
+test('the key set does not verify refresh tokens (ASVS 9.2.2)', async () => {
+  await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
+  const [{ x, y, kid }] = keys.keys
+  const publicKey = createPublicKey({ key: keys.keys[0], format: 'jwk' })
+  const guesses = [
+    ...[x, y, x + y].map((text) => Buffer.from(text, 'base64url')),
+    ...[kid, issuer, JSON.stringify(keys.keys[0])].map((text) => Buffer.from(text)),
+    Buffer.from(publicKey.export({ format: 'pem', type: 'spki' })),
+    publicKey.export({ format: 'der', type: 'spki' }),
+    Buffer.alloc(32),
+  ]
+  for (const secret of guesses)
+    await expect(jwtVerify(refreshToken, secret)).rejects.toThrow('signature verification failed')
 })
 
 test('an access token has its claims, a unique ID, and no others (RFC 7519, 4.1.7; ASVS 9.2.2, 9.2.4)', async () => {

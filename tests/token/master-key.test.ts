@@ -33,7 +33,7 @@ test.for([
   { from: 0, to: 1, kid: 'old' },
   { from: 1, to: 0, kid: 'new' },
 ])(
-  'tokens of the instance with the $kid master key pass at the other (RFC 9110, 9.2.2)',
+  'tokens under the $kid master key pass at the other instance (RFC 9110, 9.2.2)',
   async ({ from, to, kid }) => {
     const { accessToken, refreshToken } = await service.loginAs(admin, { at: from })
     expect(kidOf(refreshToken)).toBe(kid)
