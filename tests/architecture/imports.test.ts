@@ -146,7 +146,7 @@ function outside(pattern: RegExp, allowed: (path: string) => boolean): string[] 
     .map(({ path, code }) => `${path}: ${pattern.exec(code)?.[0]}`)
 }
 
-test('every file of src has a room, and all of its imports are read', () => {
+test('every file of src has a room and all imports are read', () => {
   expect(sources.length).toBeGreaterThan(100)
   const app = sources.find(({ path }) => path === 'app.ts')
   expect(app?.imports.map(({ to }) => to)).toEqual(

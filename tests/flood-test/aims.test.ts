@@ -40,14 +40,14 @@ test('bytes count by the share of the rows that the flood writes', () => {
   expect(isMet(megabytesInAnHourBelow(8), figures)).toBe(false)
 })
 
-test('a status that attackers must not get misses the aim, and an error of a connection does not', () => {
+test('a wrong status for attackers misses the aim; a connection error does not', () => {
   const aim = answered(401, 503)
   expect(isMet(aim, { attack: { sent: 3, '401': 1, '503': 1, ECONNRESET: 1 } })).toBe(true)
   expect(isMet(aim, { attack: { sent: 3, '401': 2, '200': 1 } })).toBe(false)
   expect(isMet(aim, {})).toBe(false)
 })
 
-test('too small a share of successes, or too much memory, misses the aim', () => {
+test('too few successes or too much memory misses the aim', () => {
   const seen = { kind: 'refresh' as const, sent: 100, succeeded: 97, share: 0.97, p50: 1, p99: 1, errors: {} }
   const figures = { during: { seen: [seen], memoryMb: 350, written: [] } }
   expect([0.97, 0.98].map((least) => isMet(succeed(least, 'refresh')[0], figures))).toEqual([true, false])

@@ -36,7 +36,7 @@ function operation(times: number): Operation {
   }
 }
 
-test('autocannon counts errors by status and code, and latencies of the right responses only', async () => {
+test('autocannon counts errors by code and latencies of correct responses only', async () => {
   const answers: [number, string][] = [
     [200, OK],
     [503, '{"type":"about:blank","status":503,"code":"overloaded"}'],
@@ -86,7 +86,7 @@ test('an aborted load keeps what was measured', async () => {
   expect(measured.succeeded).toBeGreaterThan(0)
 })
 
-test('in the open loop, a stall shows in every request that was due in it', async () => {
+test('in the open loop, a stall delays every request due during it', async () => {
   const STALL_MS = 600
   let stalledUntil = 0
   const url = await serve(async (_request, response) => {

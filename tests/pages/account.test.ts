@@ -87,7 +87,7 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
   await heading(page, 'Developer settings')
 })
 
-test('the undo link in the notice takes an account back after an email change (ASVS 6.3.7, 14.2.1)', async () => {
+test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.2.1)', async () => {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)
   const newEmail = 'taken@elsewhere.example'
@@ -121,7 +121,7 @@ test('the undo link in the notice takes an account back after an email change (A
   await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
 })
 
-test('users end one or all of their other sessions, which then say so (ASVS 7.4.5, 7.5.2)', async () => {
+test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', async () => {
   const { admin, page } = await openAdmin()
   const userAgent = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
   const { page: other } = await openPage({ userAgent })

@@ -132,7 +132,7 @@ test('each page passes axe and fits small windows and large text (WCAG 1.4.4, 1.
   expectNothing()
 })
 
-test('long lists and the dialogs over them pass axe and fit small windows', async () => {
+test('long lists and their dialogs pass axe and fit small windows', async () => {
   const { page } = await openPage(LIGHT)
   const { look, expectNothing } = openEyes(page)
   // One seat is left for the invitation.

@@ -103,7 +103,7 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   await say(page, 'Signing in to Renamed')
 })
 
-test("the secret's button says what it copied, and the page follows the first event", async () => {
+test('the copy button says what happened, and the first event shows', async () => {
   const { admin, page, context } = await openAdmin()
   await press(page, 'Create signing secret')
   const send = page.getByRole('region', { name: 'Send events' })
@@ -128,7 +128,7 @@ test("the secret's button says what it copied, and the page follows the first ev
   await send.getByText('First event received.').waitFor()
 })
 
-test('a secret that someone else just replaced is replaced at the second try', async () => {
+test('a secret that someone else just replaced needs a second try', async () => {
   const { admin, page } = await openAdmin()
   await press(page, 'Create signing secret')
   await say(page, 'Your new secret, version 1.')

@@ -23,7 +23,7 @@ async function expectClosed(page: Page, button: string): Promise<void> {
 const PASSWORD_FIELD = 'input[name=password]'
 const CANCEL = 'button:text-is("Cancel")'
 
-test('a late change and every dialog have the focus they need by keyboard (ASVS 7.5.1)', async () => {
+test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5.1)', async () => {
   const admin = await service.addCompany({ name: 'Acme' })
   const colleague = await service.addUser(admin)
   const { page } = await openPage()

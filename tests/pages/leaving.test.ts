@@ -12,7 +12,7 @@ const { proveMailbox } = useFactors(service)
 /** The dialog that asks before something is lost. */
 const leavingOf = (page: Page) => page.getByRole('dialog', { name: 'Leave this page?' })
 
-test('leaving a fresh secret by link, Back, or sign-out asks first until it is used', async () => {
+test('leaving an unused secret by link, Back, or sign-out asks first', async () => {
   const { admin, page } = await openAdmin()
   const dialog = leavingOf(page)
   await go(page, 'Account')

@@ -77,7 +77,7 @@ test('a link names a different signed-in user and asks before it acts', async ()
   await page.getByLabel('New password').waitFor()
 })
 
-test('after a reset, a user with a second factor still has to give it', async () => {
+test('a password reset still requires the second factor', async () => {
   const member = await service.addUser(await service.addCompany())
   const { page } = await openPage()
   await signIn(page, member, { home: 'Your account' })

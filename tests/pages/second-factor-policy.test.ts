@@ -25,7 +25,7 @@ async function choose(page: Page, setting: string): Promise<void> {
   await press(page, 'Save')
 }
 
-test('members are held at their next click until they have the required factor (ASVS 6.3.3)', async () => {
+test('members are held at their next click until they add a factor (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
   const [member] = [await service.addUser(admin), await service.addUser(admin)]
   const { page: held } = await openAs(member, 'Your account')
@@ -91,7 +91,7 @@ test('members are held at their next click until they have the required factor (
   await signOut(page)
 })
 
-test('tabs that are held continue together, and the lists show who lacks a factor', async () => {
+test('held tabs continue together, and lists show who lacks a factor', async () => {
   const admin = await service.addCompany()
   const [asked, viewer] = [await service.addUser(admin, 'admin'), await service.addUser(admin)]
   const { page, context } = await openAs(admin)

@@ -32,7 +32,7 @@ async function recover(page: Page, code: string): Promise<void> {
   await submit(page, { 'Recovery code': code }, 'Continue')
 }
 
-test('a passkey completes a sign-in, signs in on its own, and is removed (ASVS 6.3.3, 6.5.6, 6.5.7)', async () => {
+test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3.3, 6.5.6, 6.5.7)', async () => {
   const { admin, device, page } = await openAccount()
   const name = '<b>Ada’s</b> laptop'
   const challenges: string[] = []
@@ -103,7 +103,7 @@ test('a passkey that the browser offers at the email field signs in', async () =
   expect((await opened()).map(({ amr }) => amr)).toContainEqual(['hwk', 'user', 'mfa'])
 })
 
-test('the offer of passkeys is renewed before it expires and yields to a button', async () => {
+test('the offer of passkeys is renewed and yields to a button', async () => {
   const { page } = await openPage()
   await addDevice(page)
   let asked = 0
@@ -177,7 +177,7 @@ test("sign-in asks for the app's code, or a recovery code once (ASVS 6.3.3, 6.5.
   await expectNoTraces(page, [secret, code, ...recoveryCodes, PASSWORD])
 })
 
-test('codes still work where the user cancels passkeys or the browser has none', async () => {
+test('codes work when passkeys are canceled or not supported', async () => {
   const { admin, device, page, context } = await openAccount()
   await device.refuse()
   await proveMailbox(page)
@@ -253,7 +253,7 @@ test('five wrong codes or five minutes lead back to the password (ASVS 6.3.1, 6.
   await heading(page, 'Developer settings')
 })
 
-test('recovery codes can be replaced and downloaded, and warn when few are left', async () => {
+test('recovery codes can be replaced and downloaded, and run low visibly', async () => {
   const { admin, page } = await openAccount()
   const { recoveryCodes } = await addApp(page)
   await press(page, 'Create new codes')

@@ -18,7 +18,7 @@ const READY: Record<string, string> = {
   '/account': 'I have a code already',
 }
 
-test('each page is complete when responses are three seconds late, and at 400 kbit/s', async () => {
+test('each page loads with responses three seconds late and at 400 kbit/s', async () => {
   const { page, context } = await openPage()
   await page.route('**/api/**', async (route) => {
     await sleep(LATE_MS)
@@ -71,7 +71,7 @@ test('a request sent before a confirmation replaced the cookie signs nobody out'
   await heading(page, 'Developer settings')
 })
 
-test('a list is never shown under a filter that it does not match', async () => {
+test('a list is never shown under a different filter', async () => {
   const admin = await addLargeCompany(service)
   const { page } = await openPage()
   await signIn(page, admin)

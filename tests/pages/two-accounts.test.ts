@@ -35,7 +35,7 @@ async function openTwo({ isTold }: { isTold: boolean }) {
   return { a, b, page, signInToB }
 }
 
-test('a page of one company invites nobody into another, and then shows that one', async () => {
+test('a page of one company invites nobody into another', async () => {
   const { a, b, page, signInToB } = await openTwo({ isTold: false })
   await go(page, 'Members')
   await fill(page, { 'Email addresses': 'eve@beta.example' })
@@ -53,7 +53,7 @@ test('a page of one company invites nobody into another, and then shows that one
   expect(await invited.execute()).toEqual([])
 })
 
-test('a sign-out from a page of one company keeps the session of another', async () => {
+test('a sign-out in one company keeps the session of another', async () => {
   const { b, page, signInToB } = await openTwo({ isTold: false })
   await go(page, 'Account')
   await signInToB()
@@ -62,7 +62,7 @@ test('a sign-out from a page of one company keeps the session of another', async
   await page.getByText(b.email).first().waitFor()
 })
 
-test('a tab hides its company once another tab signs in to a different one', async () => {
+test('a tab hides its company once a different company signs in', async () => {
   const { page, signInToB } = await openTwo({ isTold: true })
   await go(page, 'Account')
   const second = await signInToB()
