@@ -68,10 +68,12 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   const section = page.getByRole('region', { name: 'Handle' })
   const dialog = page.getByRole('dialog', { name: 'Change the handle to renamed-1234?' })
   // One that cannot be is refused before anybody is asked.
-  await submit(section, { Handle: '4821-acme' }, 'Save handle')
-  await section.locator('[aria-invalid=true]').waitFor()
-  await section.getByText('begin with a letter and end with a letter or digit').waitFor()
-  expect(await page.getByRole('dialog').count()).toBe(0)
+  for (const wrong of ['4821-acme', 'ab', 'acme-']) {
+    await submit(section, { Handle: wrong }, 'Save handle')
+    await section.locator('[aria-invalid=true]').waitFor()
+    await section.getByText('begin with a letter and end with a letter or digit').waitFor()
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  }
   await submit(section, { Handle: '' }, 'Save handle')
   await section.getByText('Enter a handle.').waitFor()
   await submit(section, { Handle: ' Renamed-1234 ' }, 'Save handle')
