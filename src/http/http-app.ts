@@ -125,12 +125,13 @@ async function createApp({
 
   await app.register(observePlugin, { measures, listener })
   await app.register(headersPlugin, { commonHeaders })
+  // Before the first route, which is that of preflights: a route keeps the error handler of its time.
+  await app.register(problemsPlugin)
   await app.register(corsPlugin, { dashboardOrigins })
   await app.register(deadlinePlugin, { listener, answerWithinMs })
   await app.register(noticesPlugin, { system })
   await app.register(isLimited ? memoryLimitsPlugin : noLimitsPlugin, { limits: config.limits, system })
   await app.register(arrivalPlugin, { listener })
-  await app.register(problemsPlugin)
   if (hasPages) await app.register(pageFilesPlugin)
   await app.register(notFoundPlugin, { hasPages })
   await app.register(bodyPlugin, { listener })

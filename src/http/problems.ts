@@ -81,5 +81,6 @@ function challenge(code: ProblemCode, detail: string): string {
 
 export const problemsPlugin = fp(plugin, {
   name: 'problems',
-  dependencies: ['observe', 'headers', 'memory-limits'],
+  // And memory-limits, which is there at the first request.
+  dependencies: ['observe', 'headers'],
 })

@@ -53,6 +53,7 @@ const malformed: Record<string, string | Buffer> = {
   'a Host header that is not a host': keySet('Host: evil.example/path\r\n'),
   'an asterisk as the target of a GET (section 3.2.4)': get(HOST, { target: '*' }),
   'an asterisk with a query': get(HOST, { target: '*?a=1' }),
+  'OPTIONS of an asterisk with a path': get(HOST, { target: '*/x' }).replace('GET', 'OPTIONS'),
   'a request line without a version': get('', { version: '' }),
   'an unknown version of HTTP': get(HOST, { version: 'HTTP/1.2' }),
   "HTTP/2's version on an HTTP/1.1 connection": get(HOST, { version: 'HTTP/2.0' }),
