@@ -19,6 +19,7 @@ import { auditOfSession, copySession, ended } from './state.ts'
 const hasher = await createCountingHasher()
 const service = await openTestService({ instances: 2, hasher })
 const COMPANY = 'Ticket counters of the north'
+const { context } = service
 const admin = await service.addCompany({ name: COMPANY })
 
 const listAs = async (credential: Credential, at = 0) =>
@@ -35,31 +36,17 @@ test('the session list shows live sessions of both kinds, last used first (ASVS 
   await service.call('/auth/logout', { token: gone.accessToken })
   await service.loginAs(await service.addUser(admin))
 
-  const first = await service.loginAs(person, { headers: { 'user-agent': 'curl/8.0' } })
+  const now = () => new Date(service.clock.now()).toISOString()
+  const { refreshToken, session } = await service.loginAs(person, { headers: { 'user-agent': 'curl/8.0' } })
+  const { id, createdAt } = session
   service.clock.advance(100)
   const cookie = await service.cookieOf(person)
-  const cookieAt = new Date(service.clock.now()).toISOString()
+  const opened = { createdAt: now(), lastSeenAt: now(), ipAddress: '127.0.0.1' }
   service.clock.advance(100)
-  const { body: refreshed } = await service.refresh(first.refreshToken)
+  const { body: refreshed } = await service.refresh(refreshToken)
   expect(await listAs({ token: refreshed.accessToken }, 1)).toEqual([
-    {
-      id: first.session.id,
-      kind: 'token',
-      createdAt: first.session.createdAt,
-      lastSeenAt: new Date(service.clock.now()).toISOString(),
-      userAgent: 'curl/8.0',
-      ipAddress: '127.0.0.1',
-      current: true,
-    },
-    {
-      id: expect.any(String),
-      kind: 'cookie',
-      createdAt: cookieAt,
-      lastSeenAt: cookieAt,
-      userAgent: null,
-      ipAddress: '127.0.0.1',
-      current: false,
-    },
+    { ...opened, id, kind: 'token', createdAt, lastSeenAt: now(), userAgent: 'curl/8.0', current: true },
+    { ...opened, id: expect.any(String), kind: 'cookie', userAgent: null, current: false },
   ])
   service.clock.advance(1)
   const byCookie = await listAs({ cookie })
@@ -174,20 +161,17 @@ test.for<[what: string, change: (person: Person) => object, path: string, verifi
   ['a new one too short', () => ({ newPassword: 'short' }), '/newPassword', 0],
   ['the email address', ({ email }) => ({ newPassword: email }), '/newPassword', 0],
   ['the company name', () => ({ newPassword: COMPANY }), '/newPassword', 0],
-])(
-  'a password change with %s is refused (ASVS 6.2.1, 6.2.3, 6.2.4, 6.2.11)',
-  async ([, changeOf, path, verified]) => {
-    const person = await service.addUser(admin)
-    const { accessToken: token } = await service.loginAs(person)
-    hasher.verified = 0
-    const answer = await change({ token }, { ...json, ...changeOf(person) })
-    expectField(answer, path)
-    expect(hasher.verified).toBe(verified)
-    expect((await service.login(person)).status).toBe(200)
-    const audit = await listAudit(service.db, 'password_change', person)
-    expect(audit.map(({ outcome }) => outcome)).toEqual(times(verified, () => 'refused'))
-  },
-)
+])('a password change with %s is refused (ASVS 6.2.1, 6.2.3, 6.2.4, 6.2.11)', async (row) => {
+  const [, changeOf, path, verified] = row
+  const person = await service.addUser(admin)
+  const { accessToken: token } = await service.loginAs(person)
+  hasher.verified = 0
+  expectField(await change({ token }, { ...json, ...changeOf(person) }), path)
+  expect(hasher.verified).toBe(verified)
+  expect((await service.login(person)).status).toBe(200)
+  const audit = await listAudit(service.db, 'password_change', person)
+  expect(audit.map(({ outcome }) => outcome)).toEqual(times(verified, () => 'refused'))
+})
 
 test('only one of two concurrent password changes succeeds', async () => {
   const person = await service.addUser(admin)
@@ -225,14 +209,8 @@ test('changing the password is limited (ASVS 2.4.1)', async () => {
 
 test.for<[what: string, happen: (person: Person, token: string) => Promise<unknown>]>([
   ['the session is ended', (_, token) => service.call('/auth/logout', { token, at: 1 })],
-  [
-    'the user is disabled',
-    (person) => changeUserStatus(service.context, person.companyId, person, 'disabled'),
-  ],
-  [
-    'the company is suspended',
-    ({ companyId }) => changeCompanyStatus(service.context, companyId, 'suspended'),
-  ],
+  ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
+  ['the company is suspended', ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended')],
 ])('the password stays if %s during the check (ASVS 7.4.2, 8.3.2)', async ([, happen]) => {
   const person = await service.addUser(await service.addCompany())
   const { accessToken: token } = await service.loginAs(person)
@@ -264,6 +242,6 @@ test('wrong current passwords count as failed sign-ins (ASVS 6.1.1, 6.3.1)', asy
   expect((await own.login(person)).status).toBe(429)
   own.clock.advance(901)
   const again = await own.loginAs(person)
-  const changed = await own.call('/auth/password/change', { token: again.accessToken, json })
-  expect(changed.status).toBe(204)
+  const request = { token: again.accessToken, json }
+  expect((await own.call('/auth/password/change', request)).status).toBe(204)
 })

@@ -57,42 +57,21 @@ async function expectAlive({ credentials, refreshTokens }: Credentials) {
   for (const token of refreshTokens) expect((await service.refresh(token, { at: 1 })).status).toBe(200)
 }
 
-interface Ending {
-  act: string
-  reason: string
-  end(person: Person): Promise<unknown>
-  /** Lets the person sign in again, if the ending keeps them from it. */
-  undo?(person: Person): Promise<unknown>
-  /** Whether a colleague's sessions end with it. */
-  wholeCompany?: boolean
-}
+type Act = (person: Person) => Promise<unknown>
+const disable: Act = (person) => changeUserStatus(context, person.companyId, person, 'disabled')
+const enable: Act = (person) => changeUserStatus(context, person.companyId, person, 'active')
+const suspend: Act = ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended')
+const resume: Act = ({ companyId }) => changeCompanyStatus(context, companyId, 'active')
+const endUser: Act = (of) => endSessionsOfUser(context, of.companyId, of.userId, context.system.now())
+const endCompany: Act = (of) => endSessionsOfCompany(context, of.companyId, context.system.now())
 
-test.for<Ending>([
-  {
-    act: 'disabling a user (ASVS 7.4.2)',
-    reason: 'user_disabled',
-    end: (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
-    undo: (person) => changeUserStatus(context, person.companyId, person, 'active'),
-  },
-  {
-    act: 'suspending a company (ASVS 7.4.2)',
-    reason: 'company_suspended',
-    end: ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
-    undo: ({ companyId }) => changeCompanyStatus(context, companyId, 'active'),
-    wholeCompany: true,
-  },
-  {
-    act: "ending a user's sessions (ASVS 7.4.5)",
-    reason: 'ended_by_operator',
-    end: ({ companyId, userId }) => endSessionsOfUser(context, companyId, userId, context.system.now()),
-  },
-  {
-    act: "ending a company's sessions (ASVS 7.4.5)",
-    reason: 'ended_by_operator',
-    end: ({ companyId }) => endSessionsOfCompany(context, companyId, context.system.now()),
-    wholeCompany: true,
-  },
-])('$act ends sessions on every instance immediately', async ({ reason, end, undo, wholeCompany }) => {
+/** `undo` lets the person sign in again, if the act keeps them from it. */
+test.for<[act: string, reason: string, wholeCompany: boolean, end: Act, undo?: Act]>([
+  ['disabling a user (ASVS 7.4.2)', 'user_disabled', false, disable, enable],
+  ['suspending a company (ASVS 7.4.2)', 'company_suspended', true, suspend, resume],
+  ["ending a user's sessions (ASVS 7.4.5)", 'ended_by_operator', false, endUser],
+  ["ending a company's sessions (ASVS 7.4.5)", 'ended_by_operator', true, endCompany],
+])('%s ends sessions on every instance immediately', async ([, reason, wholeCompany, end, undo]) => {
   const person = await service.addCompany()
   const sessions = await signInEverywhere(person)
   const colleague = await signInEverywhere(await service.addUser(person, 'admin'))
