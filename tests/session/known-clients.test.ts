@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { openMailbox } from '../support/mailbox.ts'
+import { COOKIE_MODE } from '../support/second-factors.ts'
 import {
   type Answer,
   createCountingHasher,
@@ -36,20 +37,17 @@ const newAddress = () => {
   return `198.51.${Math.floor(hosts / 250)}.${(hosts % 250) + 1}`
 }
 
-const from = (address: string, cookie?: string) => ({
-  headers: {
-    'x-forwarded-for': address,
-    ...(cookie !== undefined && { cookie, 'x-session-mode': 'cookie' }),
-  },
-})
+const from = (address: string, browser = {}) => ({ headers: { 'x-forwarded-for': address, ...browser } })
 
 const cookiesOf = ({ headers }: Answer) => [headers['set-cookie'] ?? []].flat()
 const deviceOf = (answer: Answer) =>
   cookiesOf(answer).flatMap((cookie) => /^__Host-device=([^;]+)/.exec(cookie)?.[1] ?? [])[0]
 
 /** Signs in as a browser does; returns the answer. */
-const signInBy = (person: Omit<Person, 'userId'>, address: string, device?: string) =>
-  service.login(person, from(address, device === undefined ? '' : `__Host-device=${device}`))
+const signInBy = (person: Omit<Person, 'userId'>, address: string, device?: string) => {
+  const cookie = device === undefined ? '' : `__Host-device=${device}`
+  return service.login(person, from(address, { ...COOKIE_MODE, cookie }))
+}
 
 /** Sends wrong passwords from five networks, ten each. */
 async function guess(person: Omit<Person, 'userId'>): Promise<Answer[]> {
@@ -64,13 +62,10 @@ const knownOf = ({ userId }: Person) =>
   db.selectFrom('known_clients').selectAll().where('user_id', '=', userId).execute()
 
 /** Emails to an address, of guesses at its password. */
-const warningsTo = (email: string) =>
-  db
-    .selectFrom('mail_outbox')
-    .select('kind')
-    .where('recipient', '=', email)
-    .where('kind', '=', 'password_guessing')
-    .execute()
+const warningsTo = (email: string) => {
+  const mails = db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
+  return mails.where('kind', '=', 'password_guessing').execute()
+}
 
 test('after fifty guesses, unknown networks cannot sign in for 15 minutes (ASVS 6.3.1)', async () => {
   const [person, colleague] = [await service.addUser(admin), await service.addUser(admin)]
@@ -147,13 +142,8 @@ test('the device cookie is strict, lasts 90 days, and opens nothing (ASVS 3.3.1â
   const [, cookie = ''] = cookiesOf(answer)
   const [pair = '', ...attributes] = cookie.split('; ')
   expect(pair).toMatch(/^__Host-device=[A-Za-z0-9_-]{43}$/)
-  expect(attributes.toSorted()).toEqual([
-    'HttpOnly',
-    `Max-Age=${90 * DAY}`,
-    'Path=/',
-    'SameSite=Strict',
-    'Secure',
-  ])
+  const age = `Max-Age=${90 * DAY}`
+  expect(attributes.toSorted()).toEqual(['HttpOnly', age, 'Path=/', 'SameSite=Strict', 'Secure'])
   const device = deviceOf(answer) ?? ''
   for (const credential of [{ headers: { cookie: pair } }, { cookie: device }, { token: device }])
     expect((await service.getSession(credential)).status).toBe(401)
@@ -191,10 +181,9 @@ test('devices of one network share four times its sign-in limit (ASVS 2.4.1)', a
   for (const person of people) devices.push(deviceOf(await signInBy(person, newAddress())))
   const office = newAddress()
   const statuses: number[] = []
-  for (let round = 0; round < 15; round += 1) {
+  for (let round = 0; round < 15; round += 1)
     for (const [index, person] of people.entries())
       statuses.push((await signInBy(person, office, devices[index])).status)
-  }
   expect(statuses).toEqual([...times(60, () => 200), ...times(15, () => 429)])
 })
 
