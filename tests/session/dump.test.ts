@@ -47,23 +47,14 @@ const { body: server } = await service.call('/auth/members', {
   json: { name: 'Billing', role: 'developer' },
 })
 
-interface Cell {
-  table: string
-  column: string
-  value: string
-}
+type Column = { table: string; column: string; isOfOneForm: boolean; hasCompany: boolean }
 
 /**
  * Every value of every row. With a company, only of its rows, and of a few rows that belong to no company; and one ID and time
  * of each column.
  */
-async function dump(companyId?: string): Promise<Cell[]> {
-  const { rows: columns } = await sql<{
-    table: string
-    column: string
-    isOfOneForm: boolean
-    hasCompany: boolean
-  }>`
+async function dump(companyId?: string) {
+  const { rows: columns } = await sql<Column>`
     select table_name as "table", column_name as "column",
       data_type in ('uuid', 'timestamp with time zone') as "isOfOneForm",
       bool_or(column_name = 'company_id') over (partition by table_name) as "hasCompany"
@@ -146,16 +137,9 @@ const cells = await dump()
 const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
 
 test('the dump holds the whole database', () => {
-  expect(cells.map(({ table }) => table)).toEqual(
-    expect.arrayContaining([
-      'former_signing_secrets',
-      'invitations',
-      'refused_requests',
-      'signing_keys',
-      'events',
-      'audit_events',
-    ]),
-  )
+  const tables = cells.map(({ table }) => table)
+  expect(tables).toEqual(expect.arrayContaining(['former_signing_secrets', 'signing_keys', 'invitations']))
+  expect(tables).toEqual(expect.arrayContaining(['refused_requests', 'events', 'audit_events']))
   const values = cells.map(({ value }) => value)
   expect(values).toContain(admin.email)
   expect(values).toContain(`\\x${createHash('sha256').update(cookie).digest('hex')}`)
@@ -191,9 +175,8 @@ test('no value in the dump works as a credential', async () => {
     const { status } = await sending
     expect([what, status]).toEqual([what, expect.toSatisfy((got) => got >= 400 && got < 500)])
   }
-  for (const value of candidates) {
+  for (const value of candidates)
     if (value.length <= 1024) await attempt(`password ${value}`, service.login({ ...admin, password: value }))
-  }
   const keys = [...candidates].flatMap((value) => [Buffer.from(value, 'base64'), Buffer.from(value)])
   for (const key of new Set(keys.map((bytes) => `whsec_${bytes.toString('base64')}`)))
     await attempt(`signing secret ${key}`, service.send(companyId, key, payload))
