@@ -4,6 +4,7 @@ import { deleteUser } from '../../src/operator/users.ts'
 import { expectField } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
+import { must } from '../support/second-factors.ts'
 import { NEW_PASSWORD, openTestService, type Person } from '../support/test-service.ts'
 
 /** A new password invalidates all resets that were requested before, wherever their emails are (ASVS 6.4.3, 7.4.3). */
@@ -11,11 +12,11 @@ import { NEW_PASSWORD, openTestService, type Person } from '../support/test-serv
 let whileReceiving = async () => {}
 const mailbox = await openMailbox({ onMessage: () => whileReceiving() })
 const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { db } = service
 const { allSent, tokenOf, use } = useService(service, mailbox)
 
 const forget = async ({ companyId, email }: Person) => {
-  const { status } = await service.call('/auth/password/forgot', { json: { companyId, email } })
-  expect(status).toBe(202)
+  await must(service.call('/auth/password/forgot', { json: { companyId, email } }))
 }
 
 /** The ways to a new password. `prepare` runs before the reset in question is requested. */
@@ -45,12 +46,12 @@ const expectInvalid = async (token: string) => expectField(await use('reset', to
 
 /** Resolves when the mail server could not be reached for one mail. */
 async function oneRefused({ email }: Person) {
-  const mails = service.db.selectFrom('mail_outbox').select('attempts').where('recipient', '=', email)
+  const mails = db.selectFrom('mail_outbox').select('attempts').where('recipient', '=', email)
   await expect.poll(() => mails.where('last_error', 'is not', null).execute()).toHaveLength(1)
 }
 
 const tokensOf = ({ companyId }: Person) =>
-  service.db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
+  db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
 
 describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
   async function begin() {
@@ -138,68 +139,61 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
   })
 })
 
-describe('the deletion of a user', () => {
-  const mailsTo = ({ email }: Person) =>
-    service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email).execute()
-  const deleted = (person: Person) =>
-    deleteUser(service.context, person.companyId, person, service.clock.now())
-  const addMember = async () => await service.addUser(await service.addCompany())
+const mailsTo = ({ email }: Person) =>
+  db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email).execute()
+const deleted = (person: Person) => deleteUser(service.context, person.companyId, person, service.clock.now())
+const addMember = async () => await service.addUser(await service.addCompany())
 
-  test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)', async () => {
-    const person = await addMember()
-    const making = await openGate('insert on one_time_tokens')
-    await forget(person)
-    await waiting('advisory', 1)
-    const deletion = deleted(person)
-    await waiting('transactionid', 1)
-    await making.open()
-    await deletion
-    expect(await tokensOf(person)).toEqual([])
-    await allSent()
-    expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
-  })
+test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)', async () => {
+  const person = await addMember()
+  const making = await openGate('insert on one_time_tokens')
+  await forget(person)
+  await waiting('advisory', 1)
+  const deletion = deleted(person)
+  await waiting('transactionid', 1)
+  await making.open()
+  await deletion
+  expect(await tokensOf(person)).toEqual([])
+  await allSent()
+  expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
+})
 
-  describe('at the same time as a change of the password', () => {
-    /** A user who has a reset token and a reset whose mail waits. Returns what changes the password. */
-    async function prepareChange(person: Person) {
-      const credential = await WAYS.change.prepare(person)
-      await tokenOf('reset', person, person.email)
-      await allSent()
-      await mailbox.stop()
-      onTestFinished(() => mailbox.start())
-      await forget(person)
-      await oneRefused(person)
-      return () => WAYS.change.run(credential, person)
-    }
+/** A user who has a reset token and a reset whose mail waits, and a gate before a change of the password. */
+async function prepareChange() {
+  const person = await addMember()
+  const credential = await WAYS.change.prepare(person)
+  await tokenOf('reset', person, person.email)
+  await allSent()
+  await mailbox.stop()
+  onTestFinished(() => mailbox.start())
+  await forget(person)
+  await oneRefused(person)
+  const change = () => WAYS.change.run(credential, person)
+  return { person, change, committing: await openGate('update on users') }
+}
 
-    test('deleting a user waits for a password change, and deletes its email', async () => {
-      const person = await addMember()
-      const change = await prepareChange(person)
-      const committing = await openGate('update on users')
-      const changed = change()
-      await waiting('advisory', 1)
-      const deletion = deleted(person)
-      await waiting('transactionid', 1)
-      await committing.open()
-      expect(await changed).toBe(204)
-      await deletion
-      expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
-    })
+test('deleting a user waits for a password change, and deletes its email', async () => {
+  const { person, change, committing } = await prepareChange()
+  const changed = change()
+  await waiting('advisory', 1)
+  const deletion = deleted(person)
+  await waiting('transactionid', 1)
+  await committing.open()
+  expect(await changed).toBe(204)
+  await deletion
+  expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
+})
 
-    test('a password change during the deletion of its user changes nothing', async () => {
-      const person = await addMember()
-      const change = await prepareChange(person)
-      const committing = await openGate('update on users')
-      const deletion = deleted(person)
-      await waiting('advisory', 1)
-      const changed = change()
-      await waiting('transactionid', 1)
-      await committing.open()
-      await deletion
-      expect(await changed).toBe(400)
-      expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
-    })
-  })
+test('a password change during the deletion of its user changes nothing', async () => {
+  const { person, change, committing } = await prepareChange()
+  const deletion = deleted(person)
+  await waiting('advisory', 1)
+  const changed = change()
+  await waiting('transactionid', 1)
+  await committing.open()
+  await deletion
+  expect(await changed).toBe(400)
+  expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
 })
 
 /** Resolves when so many statements wait for locks of a type. */
@@ -208,9 +202,7 @@ const waiting = (locktype: string, count: number) =>
     .poll(async () => {
       const { rows } = await sql`
         select l.pid from pg_locks l join pg_stat_activity a on a.pid = l.pid
-        where a.datname = current_database() and l.locktype = ${locktype} and not l.granted`.execute(
-        service.db,
-      )
+        where a.datname = current_database() and l.locktype = ${locktype} and not l.granted`.execute(db)
       return rows.length
     })
     .toBe(count)
@@ -223,18 +215,18 @@ async function openGate(act: string, when = sql`true`) {
   const [key, name] = [gates, `gate_${gates}`]
   const [, table = ''] = / on (.*)/.exec(act) ?? []
   await sql`create function ${sql.id(name)}() returns trigger language plpgsql as
-    ${sql.lit(`begin perform pg_advisory_xact_lock_shared(${key}); return new; end`)}`.execute(service.db)
+    ${sql.lit(`begin perform pg_advisory_xact_lock_shared(${key}); return new; end`)}`.execute(db)
   await sql`create trigger ${sql.id(name)} before ${sql.raw(act)} for each row when (${when})
-    execute function ${sql.id(name)}()`.execute(service.db)
-  const holder = await service.db.startTransaction().execute()
+    execute function ${sql.id(name)}()`.execute(db)
+  const holder = await db.startTransaction().execute()
   await sql`select pg_advisory_xact_lock(${key}::bigint)`.execute(holder)
   async function open() {
     if (!holder.isCommitted) await holder.commit().execute()
   }
   onTestFinished(async () => {
     await open()
-    await sql`drop trigger ${sql.id(name)} on ${sql.table(table)}`.execute(service.db)
-    await sql`drop function ${sql.id(name)}`.execute(service.db)
+    await sql`drop trigger ${sql.id(name)} on ${sql.table(table)}`.execute(db)
+    await sql`drop function ${sql.id(name)}`.execute(db)
   })
   return { open }
 }
