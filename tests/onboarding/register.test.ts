@@ -19,6 +19,7 @@ import {
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
 const service = await openTestService({ hasher, env: { SMTP_URL: mailbox.url } })
+const { db } = service
 const { join, tokenOf, use } = useService(service, mailbox)
 
 const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), password: PASSWORD })
@@ -26,9 +27,7 @@ const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), pass
 async function counts() {
   const tables = ['companies', 'subscriptions', 'users', 'mail_outbox', 'one_time_tokens', 'audit_events']
   const all = tables.map(async (name) => {
-    const { rows } = await sql<{ n: number }>`select count(*)::int as n from ${sql.table(name)}`.execute(
-      service.db,
-    )
+    const { rows } = await sql<{ n: number }>`select count(*)::int as n from ${sql.table(name)}`.execute(db)
     return [name, rows[0]?.n]
   })
   return Object.fromEntries(await Promise.all(all))
@@ -39,11 +38,7 @@ test.for<[string, object, string]>([
   ['an invisible character in the name', { name: 'Ada\u200bLovelace' }, '/name'],
   ['an invalid email', { email: 'ada' }, '/email'],
   ['an email of 255 characters', { email: `${'x'.repeat(245)}@x.example` }, '/email'],
-  [
-    'the company name as password',
-    { companyName: 'Acme Corporation', password: 'acme corporation' },
-    '/password',
-  ],
+  ['the company as password', { companyName: 'Acme Corporation', password: 'acme corporation' }, '/password'],
   ['the email as password', { email: 'Ada@long.example', password: 'ADA@long.example' }, '/password'],
   ['a role', { role: 'admin' }, '/role'],
 ])('a registration with %s is refused and writes nothing (ASVS 2.2.1)', async ([, change, path]) => {
@@ -56,11 +51,9 @@ test.for<[string, object, string]>([
 
 test('a registration that fails in its last step writes nothing (ASVS 2.3.3)', async () => {
   const before = await counts()
-  await sql`alter table mail_outbox add constraint none_here check (kind <> 'verify_email') not valid`.execute(
-    service.db,
-  )
+  await sql`alter table mail_outbox add constraint none check (kind <> 'verify_email') not valid`.execute(db)
   const { status } = await service.call('/auth/register', { json: valid() })
-  await sql`alter table mail_outbox drop constraint none_here`.execute(service.db)
+  await sql`alter table mail_outbox drop constraint none`.execute(db)
   expect(status).toBe(500)
   expect(await counts()).toEqual(before)
 })
@@ -99,13 +92,12 @@ test('each registration opens a company, and emails its admin', async () => {
   for (const { status, body } of all) {
     const { companyId, userId } = body
     expect(status).toBe(201)
-    const accounts = service.db.selectFrom('accounts').where('company_id', '=', companyId)
+    const accounts = db.selectFrom('accounts').where('company_id', '=', companyId)
     const names = await accounts.select(['user_id', 'name', 'company_name']).execute()
     expect(names).toEqual([{ user_id: userId, name: 'Adá', company_name: 'Acmé' }])
-    const users = service.db.selectFrom('users').selectAll().where('company_id', '=', companyId)
-    expect(await users.execute()).toMatchObject([
-      { email, role: 'admin', email_verified_at: null, locked_out_at: null },
-    ])
+    const users = db.selectFrom('users').selectAll().where('company_id', '=', companyId)
+    const user = { email, role: 'admin', email_verified_at: null, locked_out_at: null }
+    expect(await users.execute()).toMatchObject([user])
     expect((await mailbox.mailTo(email)).token).toMatch(/^verify_/)
   }
 })
@@ -129,11 +121,8 @@ test('registration, verification, and reset are audited, and logged without secr
 })
 
 describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
-  const service = await openTestService({
-    instances: 2,
-    hasher,
-    env: { RATE_LIMIT_SCALE: '1', TRUST_PROXY: '127.0.0.1' },
-  })
+  const env = { RATE_LIMIT_SCALE: '1', TRUST_PROXY: '127.0.0.1' }
+  const service = await openTestService({ instances: 2, hasher, env })
   const from = (address: string) => ({ 'x-forwarded-for': address })
 
   test('a network can register 5 times an hour, on all instances', async () => {
@@ -183,8 +172,8 @@ describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
       }),
     )
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(10)
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(5)
-    const [refused] = answers.filter(({ status }) => status === 429)
-    expect(refused?.headers['ratelimit-policy']).toBe('"one-time-tokens";q=10;w=60')
+    const refused = answers.filter(({ status }) => status === 429)
+    const headers = { 'ratelimit-policy': '"one-time-tokens";q=10;w=60' }
+    expect(refused).toMatchObject(times(5, () => ({ headers })))
   })
 })

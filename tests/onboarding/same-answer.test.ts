@@ -54,17 +54,14 @@ test.for([
     await sql`create table asked (like mail_outbox)`.execute(service.db)
     await sql`create function note_asked() returns trigger language plpgsql as
       $$ begin insert into asked select new.*; return new; end $$`.execute(service.db)
-    await sql`create trigger note_asked after insert on mail_outbox for each row execute function note_asked()`.execute(
-      service.db,
-    )
+    await sql`create trigger note_asked after insert on mail_outbox
+      for each row execute function note_asked()`.execute(service.db)
     const before = mailbox.mails.length
     const answers = []
     for (const person of Object.values(people)) answers.push(seen(await ask(path, person)))
-    const { rows } = await sql<Record<string, unknown>>`select * from asked order by mail_id`.execute(
-      service.db,
-    )
-    await sql`drop trigger note_asked on mail_outbox`.execute(service.db)
-    await sql`drop function note_asked`.execute(service.db)
+    const asked = sql<Record<string, unknown>>`select * from asked order by mail_id`
+    const { rows } = await asked.execute(service.db)
+    await sql`drop function note_asked cascade`.execute(service.db)
     await sql`drop table asked`.execute(service.db)
     expect(answers[0]).toMatchObject({ status: 202, body: {} })
     for (const answer of answers) expect(answer).toEqual(answers[0])
@@ -115,9 +112,8 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
   test('a request that could not be queued does not count', async () => {
     const json = { companyId: randomUUID(), email: newEmail() }
     const ask = async () => (await strict.call(FORGOT, { json })).status
-    await sql`alter table mail_outbox add constraint none_here check (recipient <> ${sql.lit(json.email)})`.execute(
-      strict.db,
-    )
+    await sql`alter table mail_outbox
+      add constraint none_here check (recipient <> ${sql.lit(json.email)})`.execute(strict.db)
     expect(await Promise.all(times(3, ask))).toEqual([500, 500, 500])
     await sql`alter table mail_outbox drop constraint none_here`.execute(strict.db)
     expect(await Promise.all(times(4, ask))).toEqual([202, 202, 202, 202])
@@ -188,12 +184,8 @@ test('a reminder lists only companies that the email can sign in to (ASVS 6.3.8)
     const member = await service.addUser(company, 'viewer', { email })
     return { ...member, handle: await service.handleOf(company) }
   }
-  const [acme, other, suspended, disabled] = [
-    await add('Acme'),
-    await add('Booking.com'),
-    await add('Suspended'),
-    await add('Disabled'),
-  ]
+  const [acme, other] = [await add('Acme'), await add('Booking.com')]
+  const [suspended, disabled] = [await add('Suspended'), await add('Disabled')]
   await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
   await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
   await register(email)
