@@ -28,23 +28,19 @@ function tagOf(key: string, { id = '', timestamp = '', body = '' }: Message): st
   return hmac.update(`${id}.${timestamp}.`).update(body).digest('base64')
 }
 
-/** Signs a message and sends it, with some headers replaced; those that are undefined are left out. */
-function post(
-  message: Message = {},
-  {
-    key = secret,
-    companyId = admin.companyId,
-    at = 0,
-    headersOf = () => ({}),
-    sentBody,
-  }: {
-    key?: string
-    companyId?: string
-    at?: number
-    headersOf?: (tag: string) => Record<string, string | string[] | undefined>
-    sentBody?: string | Buffer
-  } = {},
-): Promise<Answer> {
+interface Sending {
+  key?: string
+  companyId?: string
+  at?: number
+  /** Replaces some headers. */
+  headersOf?: (tag: string) => Answer['headers']
+  /** Replaces the body that is signed. */
+  sentBody?: string | Buffer
+}
+
+/** Signs a message and sends it. */
+function post(message: Message = {}, { at = 0, ...sending }: Sending = {}): Promise<Answer> {
+  const { key = secret, companyId = admin.companyId, headersOf, sentBody } = sending
   const signed = { id: newId(), timestamp: `${second}`, body: EVENT, ...message }
   const tag = tagOf(key, signed)
   const headers = {
@@ -53,28 +49,24 @@ function post(
     'webhook-id': signed.id,
     'webhook-timestamp': signed.timestamp,
     'webhook-signature': `v1,${tag}`,
-    ...headersOf(tag),
+    ...headersOf?.(tag),
   }
-  const given = Object.entries(headers).flatMap(([name, value]) =>
-    value === undefined ? [] : [{ [name]: value }],
-  )
-  return service.call('/events/ingest', {
-    headers: Object.assign({}, ...given),
-    body: sentBody ?? signed.body,
-    at,
-  })
+  return service.call('/events/ingest', { headers, body: sentBody ?? signed.body, at })
+}
+
+async function addSender() {
+  const company = await service.addCompany()
+  return { company, companyId: company.companyId, key: await service.newSecret(company) }
 }
 
 async function countEvents({ companyId }: Person) {
-  const rows = await service.db
-    .selectFrom('events')
-    .select('event_id')
-    .where('company_id', '=', companyId)
-    .execute()
-  return rows.length
+  const events = service.db.selectFrom('events').select('event_id').where('company_id', '=', companyId)
+  return (await events.execute()).length
 }
 
-const invalidSignature = { status: 401, body: { code: 'invalid_signature', category: 'authentication' } }
+const ZEROS = Buffer.alloc(32).toString('base64')
+const refusal = { code: 'invalid_signature', category: 'authentication' }
+const invalidSignature = { status: 401, body: refusal }
 
 test('the example of Standard Webhooks is a valid signature (ASVS 4.1.5)', () => {
   const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64')
@@ -130,15 +122,10 @@ test.each([-300, 300])('webhook-timestamp is accepted %i s from the clock', asyn
   expect((await post({ timestamp: `${second + offset}` })).status).toBe(202)
 })
 
-test.each([
-  `${second - 301}`,
-  `${second + 301}`,
-  'hello',
-  `+${second}`,
-  `${second}.0`,
-  `0x${second.toString(16)}`,
-])('webhook-timestamp is refused as %s, though signed (ASVS 4.1.5)', async (timestamp) => {
-  const answer = await post({ timestamp })
+const wrong = [second - 301, second + 301, 'hello', `+${second}`, `${second}.0`, `0x${second.toString(16)}`]
+
+test.each(wrong)('webhook-timestamp is refused as %s, though signed (ASVS 4.1.5)', async (time) => {
+  const answer = await post({ timestamp: `${time}` })
   expect(answer).toMatchObject(invalidSignature)
   expect(answer.body.detail).toContain('webhook-timestamp')
 })
@@ -147,35 +134,29 @@ test.each(['A-Za_z-09', 'x'.repeat(128)])('webhook-id is accepted as %s', async 
   expect((await post({ id })).status).toBe(202)
 })
 
-test.each(['msg.1', 'a b', 'é', 'x'.repeat(129)])(
-  'webhook-id is refused as %s, though signed (ASVS 4.1.5)',
-  async (id) => {
-    const sent = Buffer.from(id).toString('latin1')
-    expect(await post({ id }, { headersOf: () => ({ 'webhook-id': sent }) })).toMatchObject(invalidSignature)
-  },
-)
+const invalidIds = ['msg.1', 'a b', 'é', 'x'.repeat(129)]
 
-test.each(['x-company-id', 'webhook-id', 'webhook-timestamp', 'webhook-signature'])(
-  'a request without %s, or with it twice, is refused (ASVS 4.1.5, 15.3.7)',
-  async (name) => {
-    const id = newId()
-    const right: Record<string, string> = {
-      'x-company-id': admin.companyId,
-      'webhook-id': id,
-      'webhook-timestamp': `${second}`,
-    }
-    const twice = (tag: string) => times(2, () => right[name] ?? `v1,${tag}`)
-    for (const [make, detail] of [
-      [() => undefined, `The header ${name} is missing.`],
-      [twice, `The header ${name} was sent more than once.`],
-    ] as const) {
-      const answer = await post({ id }, { headersOf: (tag) => ({ [name]: make(tag) }) })
-      expect(answer).toMatchObject(invalidSignature)
-      expect(answer.body.detail).toBe(detail)
-    }
-    expect((await post({ id })).status).toBe(202)
-  },
-)
+test.each(invalidIds)('webhook-id is refused as %s, though signed (ASVS 4.1.5)', async (id) => {
+  const sent = Buffer.from(id).toString('latin1')
+  expect(await post({ id }, { headersOf: () => ({ 'webhook-id': sent }) })).toMatchObject(invalidSignature)
+})
+
+const id = newId()
+test.each<[name: string, right: (tag: string) => string]>([
+  ['x-company-id', () => admin.companyId],
+  ['webhook-id', () => id],
+  ['webhook-timestamp', () => `${second}`],
+  ['webhook-signature', (tag) => `v1,${tag}`],
+])('a request without %s, or with it twice, is refused (ASVS 4.1.5, 15.3.7)', async (name, right) => {
+  for (const [count, detail] of [
+    [0, `The header ${name} is missing.`],
+    [2, `The header ${name} was sent more than once.`],
+  ] as const) {
+    const headersOf = (tag: string) => ({ [name]: count ? times(count, () => right(tag)) : undefined })
+    expect(await post({ id }, { headersOf })).toMatchObject({ status: 401, body: { ...refusal, detail } })
+  }
+  expect((await post({ id })).status).toBe(202)
+})
 
 test('a company ID can have capitals, but no other spelling', async () => {
   expect((await post({}, { companyId: admin.companyId.toUpperCase() })).status).toBe(202)
@@ -183,10 +164,6 @@ test('a company ID can have capitals, but no other spelling', async () => {
 })
 
 test('refusals do not reveal which companies exist (ASVS 6.3.8, 8.4.1)', async () => {
-  const addSender = async () => {
-    const company = await service.addCompany()
-    return { company, companyId: company.companyId, key: await service.newSecret(company) }
-  }
   const [other, suspended] = [await addSender(), await addSender()]
   const bare = await service.addCompany()
   // Both instances remember its secret.
@@ -200,10 +177,7 @@ test('refusals do not reveal which companies exist (ASVS 6.3.8, 8.4.1)', async (
     'no company id': { companyId: 'company' },
     'suspended company': suspended,
     'company without a secret': { companyId: bare.companyId },
-    'company without a secret, key of zeros': {
-      companyId: bare.companyId,
-      key: Buffer.alloc(32).toString('base64'),
-    },
+    'company without a secret, key of zeros': { companyId: bare.companyId, key: ZEROS },
   }
   const texts = new Set<string>()
   for (const [name, options] of Object.entries(refusals)) {
@@ -227,15 +201,13 @@ test.each<[name: string, body: string, code: string]>([
   ['empty', '', 'malformed_body'],
   ['not an event', '{"type":1,"data":{}}', 'invalid_request'],
 ])('a body that is %s is judged after its signature (ASVS 4.1.5)', async (_name, body, code) => {
-  const person = await service.addCompany()
-  const { companyId } = person
-  const key = await service.newSecret(person)
-  expect(await post({ body }, { key, companyId, at: 1 })).toMatchObject({ status: 400, body: { code } })
-  const wrong = Buffer.alloc(32, 9).toString('base64')
-  expect(await post({ body }, { key: wrong, companyId, at: 1 })).toMatchObject(invalidSignature)
+  const { company, ...sender } = await addSender()
+  const sending = { ...sender, at: 1 }
+  expect(await post({ body }, sending)).toMatchObject({ status: 400, body: { code } })
+  expect(await post({ body }, { ...sending, key: ZEROS })).toMatchObject(invalidSignature)
   // The second instance remembers the secret that is replaced on the first.
-  await service.newSecret(person)
-  expect(await post({ body }, { key, companyId, at: 1 })).toMatchObject(invalidSignature)
+  await service.newSecret(company)
+  expect(await post({ body }, sending)).toMatchObject(invalidSignature)
 })
 
 test('a replaced secret is refused on every instance immediately (ASVS 4.1.5)', async () => {
@@ -247,10 +219,9 @@ test('a replaced secret is refused on every instance immediately (ASVS 4.1.5)', 
     const { body } = await service.call('/auth/webhook-secret/regenerate', { token, at: round % 2 })
     // Concurrently on both instances, of which one remembers the previous secret.
     if (previous) {
+      const former = { key: previous, companyId }
       const answers = await Promise.all(
-        [0, 1].flatMap((at) =>
-          [EVENT, EVENTS, '{}'].map((sent) => post({ body: sent }, { key: previous, companyId, at })),
-        ),
+        [EVENT, EVENTS, '{}'].flatMap((body) => times(2, (at) => post({ body }, { ...former, at }))),
       )
       expect(answers.map(({ body }) => body.code)).toEqual(times(6, () => 'invalid_signature'))
     }

@@ -60,7 +60,8 @@ interface Call {
   token?: string | undefined
   /** The value of the session cookie. */
   cookie?: string
-  headers?: Record<string, string | string[]>
+  /** Those that are undefined are left out. */
+  headers?: Answer['headers']
   /** Sent as JSON. */
   json?: unknown
   /** Sent as it is. */
