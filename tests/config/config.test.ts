@@ -9,6 +9,8 @@ const OTHER_KEY = randomKey('other').toString('base64')
 
 const defaults = loadConfig({})
 
+const refused = (env: Record<string, string>) => namesOf({ ...PRODUCTION, ...env })
+
 const variableOf = (limit: string) => `LIMIT_${limit.toUpperCase().replaceAll('-', '_')}`
 
 /** ACCESS_TOKEN_TTL_SECONDS becomes accessTokenTtlSeconds. */
@@ -46,39 +48,22 @@ test('outside production, the defaults need no other machine', () => {
 })
 
 test('every variable can be set', () => {
-  const numbers = [
-    ['DRAIN_DELAY_SECONDS', 7],
-    ['ACCESS_TOKEN_TTL_SECONDS', 60],
-    ['REFRESH_TOKEN_TTL_SECONDS', 3600],
-    ['SESSION_MAX_AGE_SECONDS', 7200],
-    ['COOKIE_IDLE_SECONDS', 600],
-    ['COOKIE_MAX_AGE_SECONDS', 1200],
-    ['AUDIT_RETENTION_DAYS', 90],
-    ['EVENT_RETENTION_DAYS', 30],
-    ['MAX_SESSIONS_PER_MEMBER', 20],
-    ['SIGNATURE_TOLERANCE_SECONDS', 30],
-    ['IDEMPOTENCY_WINDOW_SECONDS', 0],
-    ['REFRESH_RACE_SECONDS', 0],
-    ['REFRESH_GRACE_SECONDS', 5],
-    ['DATABASE_POOL_SIZE', 20],
-    ['WORKERS', 3],
-  ] as const
+  const numbers = Object.entries({
+    ...{ DRAIN_DELAY_SECONDS: 7, WORKERS: 3, DATABASE_POOL_SIZE: 20, MAX_SESSIONS_PER_MEMBER: 20 },
+    ...{ ACCESS_TOKEN_TTL_SECONDS: 60, REFRESH_TOKEN_TTL_SECONDS: 3600, SESSION_MAX_AGE_SECONDS: 7200 },
+    ...{ COOKIE_IDLE_SECONDS: 600, COOKIE_MAX_AGE_SECONDS: 1200, SIGNATURE_TOLERANCE_SECONDS: 30 },
+    ...{ IDEMPOTENCY_WINDOW_SECONDS: 0, REFRESH_RACE_SECONDS: 0, REFRESH_GRACE_SECONDS: 5 },
+    ...{ AUDIT_RETENTION_DAYS: 90, EVENT_RETENTION_DAYS: 30 },
+  })
   const config = loadConfig({
     ...PRODUCTION,
     ...Object.fromEntries(numbers.map(([name, value]) => [name, String(value)])),
     MASTER_KEYS: ` first:${KEY} , second:${OTHER_KEY} `,
     PAGES_URL: 'https://app.example.com',
     PASSKEY_RP_ID: 'example.com',
-    HOST: '0.0.0.0',
-    PORT: '0',
-    OPS_HOST: '::1',
-    OPS_PORT: '65535',
-    PLATFORM_HOST: '10.0.0.7',
-    PLATFORM_PORT: '4002',
-    DATA_DIR: '/var/lib/gatehouse',
-    MAX_MEMBERS: '30',
-    MAX_MEMBERS_IN_TRIAL: '3',
-    MAX_INVITATIONS_IN_TRIAL: '2',
+    ...{ HOST: '0.0.0.0', PORT: '0', OPS_HOST: '::1', OPS_PORT: '65535' },
+    ...{ PLATFORM_HOST: '10.0.0.7', PLATFORM_PORT: '4002', DATA_DIR: '/var/lib/gatehouse' },
+    ...{ MAX_MEMBERS: '30', MAX_MEMBERS_IN_TRIAL: '3', MAX_INVITATIONS_IN_TRIAL: '2' },
     SMTP_NAME: 'mail.example.com',
     MAIL_FROM: 'Gatehouse <gate@example.com>',
     DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
@@ -210,50 +195,34 @@ test('RATE_LIMIT_SCALE scales limits, never below 1', () => {
 
 test('production requires variables without a safe default', () => {
   expect(faultsOf(PRODUCTION)).toEqual([])
-  expect(namesOf({ NODE_ENV: 'production' })).toEqual([
-    'DATABASE_URL',
-    'MASTER_KEYS',
-    'PUBLIC_URL',
-    'SMTP_URL',
-  ])
-  for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
-    expect(namesOf({ ...PRODUCTION, [name]: '' })).toEqual([name])
-  }
+  const required = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
+  expect(namesOf({ NODE_ENV: 'production' })).toEqual(required)
+  for (const name of required) expect(refused({ [name]: '' })).toEqual([name])
 })
 
 test('production drains before it stops, and sends email over TLS by default', () => {
   const { mail, drainDelaySeconds } = loadConfig(PRODUCTION)
   expect(drainDelaySeconds).toBe(5)
   expect(loadConfig({ ...PRODUCTION, DRAIN_DELAY_SECONDS: '0' }).drainDelaySeconds).toBe(0)
-  expect(mail).toMatchObject({
-    requireTls: true,
-    from: { name: 'gatehouse', address: 'no-reply@auth.example.com' },
-  })
+  const from = { name: 'gatehouse', address: 'no-reply@auth.example.com' }
+  expect(mail).toMatchObject({ requireTls: true, from })
   const SMTP_URL = 'smtp://127.0.0.1:25?requireTLS=false'
   expect(loadConfig({ ...PRODUCTION, SMTP_URL }).mail.requireTls).toBe(false)
 })
 
 test('production refuses scaled limits', () => {
-  expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1000' })).toEqual(['RATE_LIMIT_SCALE'])
-  expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '0.5' })).toEqual(['RATE_LIMIT_SCALE'])
-  expect(faultsOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1' })).toEqual([])
+  for (const scale of ['1000', '0.5'])
+    expect(refused({ RATE_LIMIT_SCALE: scale })).toEqual(['RATE_LIMIT_SCALE'])
+  expect(refused({ RATE_LIMIT_SCALE: '1' })).toEqual([])
 })
-
-const refused = (env: Record<string, string>) => namesOf({ ...PRODUCTION, ...env })
 
 test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)', () => {
   for (const origin of ['http://auth.example.com', 'http://10.0.0.1', 'http://localhost.example.com']) {
     expect(refused({ PUBLIC_URL: origin })).toEqual(['PUBLIC_URL'])
     expect(refused({ DASHBOARD_ORIGINS: `https://a.example, ${origin}` })).toEqual(['DASHBOARD_ORIGINS'])
   }
-  for (const origin of [
-    'http://localhost:3000',
-    'http://127.0.0.1',
-    'http://[::1]:3000',
-    'http://app.localhost',
-  ]) {
-    expect(refused({ PUBLIC_URL: origin, DASHBOARD_ORIGINS: origin })).toEqual([])
-  }
+  for (const host of ['localhost:3000', '127.0.0.1', '[::1]:3000', 'app.localhost'])
+    expect(refused({ PUBLIC_URL: `http://${host}`, DASHBOARD_ORIGINS: `http://${host}` })).toEqual([])
 })
 
 test('production refuses master keys that are not random (ASVS 11.5.1)', () => {
@@ -301,9 +270,8 @@ test('production refuses limits that are too loose or too strict (ASVS 2.4.1)', 
     expect([value, refused({ [name]: value })]).toEqual([value, [name]])
     expect(namesOf({ [name]: value })).toEqual([])
   }
-  expect(refused({ LIMIT_REFRESH: '3000/60', LIMIT_INGEST: '50000/1', LIMIT_REGISTER: '1/86400' })).toEqual(
-    [],
-  )
+  const fitting = { LIMIT_REFRESH: '3000/60', LIMIT_INGEST: '50000/1', LIMIT_REGISTER: '1/86400' }
+  expect(refused(fitting)).toEqual([])
 })
 
 test('TRUST_PROXY cannot be a large part of the internet (ASVS 4.1.3)', () => {
