@@ -15,6 +15,8 @@ const login = { companyId, email, password }
 
 type Send = (body: string | Buffer, headers?: Record<string, string>) => Promise<Answer>
 
+const unsupported = [415, 'unsupported_media_type'] as const
+
 const JSON_TYPE = { 'content-type': 'application/json' }
 const sender =
   (path: string, token?: string): Send =>
@@ -57,18 +59,16 @@ test('every route reads bodies strictly, and stores nothing of refused ones', as
   for (const send of routes) {
     expectProblem(await send('{"a":1,"a":1}'), [400, 'malformed_body'])
     expectProblem(await send('[{}]'), [400, 'invalid_request'])
-    expectProblem(await send('{}', { 'content-type': 'text/plain' }), [415, 'unsupported_media_type'])
+    expectProblem(await send('{}', { 'content-type': 'text/plain' }), unsupported)
   }
   expect(await contents()).toEqual(before)
 })
 
-test.for(['"text"', '1', 'true', '[]', 'null'])(
-  'a JSON body that is not an object is refused: %s',
-  async (body) => {
-    for (const send of [logIn, sendEvents, regenerate])
+test('a JSON body that is not an object is refused', async () => {
+  for (const send of [logIn, sendEvents, regenerate])
+    for (const body of ['"text"', '1', 'true', '[]', 'null'])
       expectProblem(await send(body), [400, 'invalid_request'])
-  },
-)
+})
 
 test('a number that a double cannot hold is refused with its path (ASVS 1.4.2)', async () => {
   for (const send of [logIn, logOut, sendEvents]) {
@@ -143,7 +143,7 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
       if (!('events' in wrong)) forms.push([{ events: [good, good, good, wrong] }, `/events/3${path}`])
       for (const [body, at] of forms) {
         const answer = await sendEvents(JSON.stringify(body))
-        expect([answer.status, answer.body.code]).toEqual([400, 'invalid_request'])
+        expectProblem(answer, [400, 'invalid_request'])
         expect(answer.body.errors).toEqual([{ path: at, message: expect.stringMatching(message) }])
       }
     }
@@ -151,26 +151,20 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
 })
 
 describe('the type of a body (ASVS 4.1.1):', () => {
-  const types: Record<string, Record<string, string>> = {
-    'no type': {},
-    'text/plain': { 'content-type': 'text/plain' },
-    'a form': { 'content-type': 'application/x-www-form-urlencoded' },
-    'a multipart form': { 'content-type': 'multipart/form-data; boundary=x' },
-    'charset=utf-16': { 'content-type': 'application/json; charset=utf-16' },
-    'charset=iso-8859-1': { 'content-type': 'application/json;charset=iso-8859-1' },
-    'a charset twice': { 'content-type': 'application/json; charset=utf-8; charset=utf-16' },
-    'a quoted charset': { 'content-type': 'application/json; version=1; charset="utf-16"' },
-    'a parameter without a value': { 'content-type': 'application/json; version' },
-    'a tab in the type': { 'content-type': 'application/\tjson' },
-    'a list of types': { 'content-type': 'application/json, text/plain' },
-    'a different JSON type': { 'content-type': 'application/problem+json' },
-    'a type without a subtype': { 'content-type': 'json' },
-    gzip: { ...JSON_TYPE, 'content-encoding': 'gzip' },
-    'an unknown encoding': { ...JSON_TYPE, 'content-encoding': 'x' },
-  }
-  test.for(Object.entries(types))('a body is answered 415 with %s', async ([name, headers]) => {
-    const answer = await logIn(name === 'gzip' ? gzipSync('{}') : '{}', headers)
-    expectProblem(answer, [415, 'unsupported_media_type'])
+  test.for([
+    ...['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'json'],
+    ...['application/\tjson', 'application/json, text/plain', 'application/problem+json'],
+    ...['application/json; charset=utf-16', 'application/json;charset=iso-8859-1'],
+    ...['application/json; charset=utf-8; charset=utf-16', 'application/json; version=1; charset="utf-16"'],
+    'application/json; version',
+  ])('a body of the type %j is answered 415', async (type) => {
+    expectProblem(await logIn('{}', { 'content-type': type }), unsupported)
+  })
+
+  test('a body without a type, or with an encoding, is answered 415', async () => {
+    expectProblem(await logIn('{}', {}), unsupported)
+    expectProblem(await logIn(gzipSync('{}'), { ...JSON_TYPE, 'content-encoding': 'gzip' }), unsupported)
+    expectProblem(await logIn('{}', { ...JSON_TYPE, 'content-encoding': 'x' }), unsupported)
   })
 
   test('every spelling of JSON in UTF-8 is accepted', async () => {
@@ -214,21 +208,17 @@ describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
   })
 })
 
-test.for(['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff'])(
-  'a path with a broken escape is answered 400: %s',
-  async (path) => {
+test('a path with a broken escape is answered 400', async () => {
+  for (const path of ['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff'])
     expectProblem(await get(path), [400, 'invalid_request'])
-  },
-)
+})
 
 describe('queries (ASVS 15.3.7):', () => {
   test('every route refuses broken escapes and unknown parameters in queries', async () => {
     const send = (path: string) => (query: string) => service.call(path + query, { token })
+    const reads = ['/auth/audit', '/auth/session', '/.well-known/jwks.json', '/openapi.json']
     for (const withQuery of [
-      (query: string) => get(`/auth/audit${query}`),
-      (query: string) => get(`/auth/session${query}`),
-      (query: string) => get(`/.well-known/jwks.json${query}`),
-      (query: string) => get(`/openapi.json${query}`),
+      ...reads.map((path) => (query: string) => get(path + query)),
       (query: string) => service.call(`/auth/login${query}`, { json: login }),
       (query: string) => service.send(companyId, secret, '{"type":"a","data":{}}', { query }),
       (query: string) => service.call(`/auth/refresh${query}`, { token: refreshToken }),
@@ -261,11 +251,8 @@ describe('queries (ASVS 15.3.7):', () => {
 
 test('an unknown path is answered 404, whatever its body', async () => {
   const nothing = [404, 'not_found'] as const
-  for (const path of [
-    '',
-    ...'/ /nothing /auth /auth/login/ /auth//login /AUTH/login /auth/login%2f'.split(' '),
-  ])
-    expectProblem(await service.call(path), nothing)
+  const paths = '/ /nothing /auth /auth/login/ /auth//login /AUTH/login /auth/login%2f'
+  for (const path of ['', ...paths.split(' ')]) expectProblem(await service.call(path), nothing)
   expectProblem(await sender('/nothing')('a=1', { 'content-type': 'text/plain' }), nothing)
   expectProblem(await sender('/nothing')('{'), nothing)
   expectProblem(await get('/nothing'), nothing)
@@ -279,17 +266,14 @@ test.for([
   ['/auth/invitations/preview', 'DELETE, POST'],
   ['/auth/session', 'GET, HEAD'],
   ['/.well-known/jwks.json', 'GET, HEAD'],
-] as const)(
-  '%s allows %s, and answers 405 to other methods (ASVS 4.1.4, RFC 9110 section 15.5.6)',
-  async ([path, allow]) => {
-    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-      if (allow.includes(method)) continue
-      const answer = await service.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
-      expectProblem(answer, [405, 'method_not_allowed'])
-      expect([method, answer.headers['allow']]).toEqual([method, allow])
-    }
-  },
-)
+] as const)('%s allows only %s (ASVS 4.1.4, RFC 9110 section 15.5.6)', async ([path, allow]) => {
+  for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+    if (allow.includes(method)) continue
+    const answer = await service.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
+    expectProblem(answer, [405, 'method_not_allowed'])
+    expect([method, answer.headers['allow']]).toEqual([method, allow])
+  }
+})
 
 test.for([
   ['/api/auth/login', 'POST'],
