@@ -58,22 +58,20 @@ test.for(operations)('$name takes its own example', async ({ path, method, opera
 })
 
 const member = { name: 'Worker', role: 'viewer' }
-const withRole = { ...member, role: 'admin' }
+const withRole = { json: { ...member, role: 'admin' } }
+const withDash = { json: { ...member, assignments: ['a', '-'] } }
+const withSpace = { token: refreshToken, headers: { 'idempotency-key': 'a b' } }
+const letters = (count: number, marks: string) => `must be 1 to ${count} of A-Z a-z 0-9 ${marks} -`
 test.for([
   ['/auth/audit?limit=1.5', { method: 'GET' }, '/querystring/limit', 'must be a whole number from 1 to 100'],
   [
     '/auth/members',
-    { json: { ...member, assignments: ['a', '-'] } },
+    withDash,
     '/assignments/1',
-    'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit',
+    `${letters(100, ': . _ /')} and begin with a letter or digit`,
   ],
-  ['/auth/members', { json: withRole }, '/role', 'must be one of analyst, developer, viewer'],
-  [
-    '/auth/refresh',
-    { token: refreshToken, headers: { 'idempotency-key': 'a b' } },
-    '/headers/idempotency-key',
-    'must be 1 to 128 of A-Z a-z 0-9 _ -',
-  ],
+  ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
+  ['/auth/refresh', withSpace, '/headers/idempotency-key', letters(128, '_')],
 ] as const)('a refusal by %s states the rule of the field in words', async ([path, options, at, message]) => {
   const { body } = await service.call(path, { token, ...options })
   expect(body.errors).toEqual([{ path: at, message }])

@@ -38,17 +38,13 @@ test.for(operations)('the document states who can call $name and how it ends', (
 
 test('the document states which bodies are optional, and which headers required', () => {
   const optional = operations.filter(({ operation: { requestBody } }) => requestBody && !requestBody.required)
-  expect(optional.map(({ operation }) => operation.operationId)).toEqual([
-    'mailSecondFactorCode',
-    'addTotp',
-    'regenerateSigningSecret',
-    'replaceServicePassword',
-  ])
-  expect(operationOf('ingestEvents').parameters.map(({ name, required }) => [name, required])).toEqual([
-    ['x-company-id', true],
-    ['webhook-id', true],
-    ['webhook-timestamp', true],
-  ])
+  expect(optional.map(({ operation }) => operation.operationId).join(' ')).toBe(
+    'mailSecondFactorCode addTotp regenerateSigningSecret replaceServicePassword',
+  )
+  const { parameters } = operationOf('ingestEvents')
+  const required = parameters.flatMap((parameter) => (parameter.required ? [parameter.name] : []))
+  expect(required).toEqual(['x-company-id', 'webhook-id', 'webhook-timestamp'])
+  expect(parameters).toHaveLength(3)
 })
 
 test.for(operations)('all parts of $name have a name, a description, and an example', ({ operation }) => {
@@ -60,11 +56,9 @@ test.for(operations)('all parts of $name have a name, a description, and an exam
       expect.any(String),
       expect.anything(),
     ])
-  for (const [status, { content }] of [
-    ['request', requestBody ?? {}] as const,
-    ...Object.entries(responses),
-  ]) {
-    for (const [type, { schema, example }] of Object.entries(content ?? {})) {
+  const request = { content: requestBody?.content ?? {} }
+  for (const [status, { content = {} }] of Object.entries({ ...responses, request })) {
+    for (const [type, { schema, example }] of Object.entries(content)) {
       if (status < '300' || status === 'request')
         expect([status, example]).toEqual([status, expect.anything()])
       // Lines of text have no fields to name.

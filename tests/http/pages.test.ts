@@ -13,12 +13,8 @@ const [address = ''] = service.addresses
 
 /** As it is sent; `fetch` would decompress it. */
 async function get(path: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') {
-  const answer = await request(`${address}${path}`, { method, headers })
-  return {
-    status: answer.statusCode,
-    headers: answer.headers,
-    body: Buffer.from(await answer.body.arrayBuffer()),
-  }
+  const { statusCode, body, ...answer } = await request(`${address}${path}`, { method, headers })
+  return { status: statusCode, headers: answer.headers, body: Buffer.from(await body.arrayBuffer()) }
 }
 
 const DECODERS: Record<string, (body: Buffer) => Buffer> = {
@@ -47,23 +43,20 @@ test.for<[accepted: string | undefined, encoding: string]>([
   ['*', 'plain'],
   ['gzip;q=0, *', 'plain'],
   ['xbr, not-gzip', 'plain'],
-])(
-  'files are sent to "Accept-Encoding: %s" as %s (RFC 9110, section 12.5.3)',
-  async ([accepted, encoding]) => {
-    const headers = { accept: 'text/html', ...(accepted !== undefined && { 'accept-encoding': accepted }) }
-    for (const path of ['/', '/nothing', script]) {
-      const plain = await get(path, { accept: 'text/html' })
-      const answer = await get(path, headers)
-      const { 'content-encoding': sent = 'plain', vary, 'content-length': length } = answer.headers
-      expect([path, sent, vary]).toEqual([path, encoding, 'accept-encoding'])
-      expect(DECODERS[encoding]?.(answer.body).equals(plain.body)).toBe(true)
-      expect(Number(length)).toBe(answer.body.length)
-      const head = await get(path, headers, 'HEAD')
-      expect([head.status, head.body.length]).toEqual([answer.status, 0])
-      expect(pick(head, FILE_HEADERS)).toEqual(pick(answer, FILE_HEADERS))
-    }
-  },
-)
+])('a file is sent to "Accept-Encoding: %s" as %s (RFC 9110, 12.5.3)', async ([accepted, encoding]) => {
+  const headers = { accept: 'text/html', ...(accepted !== undefined && { 'accept-encoding': accepted }) }
+  for (const path of ['/', '/nothing', script]) {
+    const plain = await get(path, { accept: 'text/html' })
+    const answer = await get(path, headers)
+    const { 'content-encoding': sent = 'plain', vary, 'content-length': length } = answer.headers
+    expect([path, sent, vary]).toEqual([path, encoding, 'accept-encoding'])
+    expect(DECODERS[encoding]?.(answer.body).equals(plain.body)).toBe(true)
+    expect(Number(length)).toBe(answer.body.length)
+    const head = await get(path, headers, 'HEAD')
+    expect([head.status, head.body.length]).toEqual([answer.status, 0])
+    expect(pick(head, FILE_HEADERS)).toEqual(pick(answer, FILE_HEADERS))
+  }
+})
 
 test.for([
   ['if-match', '"other"'],
@@ -98,16 +91,13 @@ test.for([
   ['*/*', 'application/problem+json'],
   ['text/html;q=0, */*', 'application/problem+json'],
   ['application/json, text/html;q=0.9', 'application/problem+json'],
-] as const)(
-  'an unknown path gives "Accept: %s" %s, uncached (RFC 9110, section 12.5.1)',
-  async ([accept, type]) => {
-    for (const path of ['/nothing', '/assets/ABCDEFGH.js']) {
-      const { status, headers } = await get(path, { accept })
-      expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
-      expect(headers['cache-control']).toBe('no-store')
-    }
-  },
-)
+] as const)('an unknown path gives "Accept: %s" %s, uncached (RFC 9110, 12.5.1)', async ([accept, type]) => {
+  for (const path of ['/nothing', '/assets/ABCDEFGH.js']) {
+    const { status, headers } = await get(path, { accept })
+    expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
+    expect(headers['cache-control']).toBe('no-store')
+  }
+})
 
 test.for([
   // W3C, A Well-Known URL for Changing Passwords.

@@ -75,25 +75,22 @@ test('a stopping service finishes accepted requests, and ends despite silent con
 test.for([
   ['address', KEY_SET, 200],
   ['platform', VERIFY, 401],
-] as const)(
-  'a stopping service answers each request sent before the signal: %s',
-  async ([listener, bytes, status]) => {
-    const { [listener]: address, child, exit } = await start()
-    const idle = await Promise.all(times(40, () => connectTo(address, bytes)))
-    // It finds requests and signal at the same time when it continues.
-    child.kill('SIGSTOP')
-    const fresh = await Promise.all(times(20, () => connectTo(address)))
-    for (const { socket } of [...idle, ...fresh]) socket.write(bytes)
-    child.kill('SIGTERM')
-    child.kill('SIGCONT')
-    const seen = await Promise.all([...idle, ...fresh].map(({ answers }) => answers))
-    expect(seen.map((all) => all.map((answer) => answer.status))).toEqual([
-      ...idle.map(() => [status, status]),
-      ...fresh.map(() => [status]),
-    ])
-    expect(await exit).toEqual([0, null])
-  },
-)
+] as const)('each request sent to %s before the signal is answered', async ([listener, bytes, status]) => {
+  const { [listener]: address, child, exit } = await start()
+  const idle = await Promise.all(times(40, () => connectTo(address, bytes)))
+  // It finds requests and signal at the same time when it continues.
+  child.kill('SIGSTOP')
+  const fresh = await Promise.all(times(20, () => connectTo(address)))
+  for (const { socket } of [...idle, ...fresh]) socket.write(bytes)
+  child.kill('SIGTERM')
+  child.kill('SIGCONT')
+  const seen = await Promise.all([...idle, ...fresh].map(({ answers }) => answers))
+  expect(seen.map((all) => all.map((answer) => answer.status))).toEqual([
+    ...idle.map(() => [status, status]),
+    ...fresh.map(() => [status]),
+  ])
+  expect(await exit).toEqual([0, null])
+})
 
 test('a draining service answers and closes connections until a later signal', async () => {
   const headers = await addReader(testService)
@@ -115,18 +112,16 @@ test('a draining service answers and closes connections until a later signal', a
   expect(await exit).toEqual([1, null])
 })
 
-test.for(['SIGINT', 'SIGHUP'] as const)(
-  '%s also drains the service, which ends with 0 after DRAIN_DELAY_SECONDS',
-  async (signal) => {
-    const { child, exit, output } = await start({ DRAIN_DELAY_SECONDS: '2' })
-    const sentAt = performance.now()
-    child.kill(signal)
-    expect(await exit).toEqual([0, null])
-    // By a timer: a slow machine only makes it longer.
-    expect(performance.now() - sentAt).toBeGreaterThan(1_990)
-    expect(output()).toContain(`"signal":"${signal}","msg":"draining"`)
-  },
-)
+const others = ['SIGINT', 'SIGHUP'] as const
+test.for(others)('%s also drains the service, which ends after DRAIN_DELAY_SECONDS', async (signal) => {
+  const { child, exit, output } = await start({ DRAIN_DELAY_SECONDS: '2' })
+  const sentAt = performance.now()
+  child.kill(signal)
+  expect(await exit).toEqual([0, null])
+  // By a timer: a slow machine only makes it longer.
+  expect(performance.now() - sentAt).toBeGreaterThan(1_990)
+  expect(output()).toContain(`"signal":"${signal}","msg":"draining"`)
+})
 
 test('a stopping service does not wait for a silent mail server', async () => {
   const { host, port } = await findPlace()

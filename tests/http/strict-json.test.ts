@@ -182,13 +182,11 @@ test.for([
   expect(parse(text)).toStrictEqual(value)
 })
 
-test.for(Object.entries(malformed))(
-  'the parser refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)',
-  ([, body]) => {
-    expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
-    expect(() => keep(body)).toThrow(isMalformed)
-  },
-)
+const rows = Object.entries(malformed)
+test.for(rows)('the parser refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)', ([, body]) => {
+  expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
+  expect(() => keep(body)).toThrow(isMalformed)
+})
 
 test('the parser accepts many names, and refuses one repeated among them', () => {
   const members = times(20, (index) => `"${index}":${index}`)
@@ -199,14 +197,8 @@ test('the parser accepts many names, and refuses one repeated among them', () =>
 })
 
 test('a refusal does not quote the body (ASVS 16.2.5)', () => {
-  const canary = 'c4n4ry'
-  const isSilent = ({ message, stack }: Problem) => !`${message} ${stack}`.includes(canary)
-  for (const text of [
-    `{"${canary}":1,"${canary}":2}`,
-    `{"a":"${canary}`,
-    `{"a":${canary}}`,
-    `{"a":"${canary}\\u0000"}`,
-  ])
+  const isSilent = ({ message, stack }: Problem) => !`${message} ${stack}`.includes('c4n4ry')
+  for (const text of ['{"c4n4ry":1,"c4n4ry":2}', '{"a":"c4n4ry', '{"a":c4n4ry}', '{"a":"c4n4ry\\u0000"}'])
     expect(() => parse(text), text).toThrow(expect.toSatisfy(isSilent))
 })
 
@@ -214,12 +206,11 @@ test('a refusal does not quote the body (ASVS 16.2.5)', () => {
 function inexactAt(text: string): string | undefined {
   try {
     parse(text)
-    return undefined
   } catch (error) {
-    if (error instanceof Problem && error.code === 'invalid_request')
-      return String(error.extras.errors?.[0]?.path)
-    throw error
+    if (!(error instanceof Problem) || error.code !== 'invalid_request') throw error
+    return String(error.extras.errors?.[0]?.path)
   }
+  return undefined
 }
 
 /** A decimal as a fraction of whole numbers: an oracle that shares nothing with the code under test. */
@@ -263,11 +254,7 @@ test('a number can have 400 characters, and is judged by its value', () => {
 const bad = '1e-400'
 const long = '/'.repeat(100_000)
 test.for([
-  [
-    'an escaped name',
-    `{"events":[{"x":{}},{"x":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`,
-    '/events/1/x/a~1b/~0/2',
-  ],
+  ['an escaped name', `{"x":[{},{"x":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`, '/x/1/x/a~1b/~0/2'],
   ['a number as name', `{"10":1,"2":${bad},"":{}}`, '/2'],
   ['empty names', `{"":{"":${bad}}}`, '//'],
   ['a backslash before', `{"a":"\\\\","b":-1.5,"c":${bad}}`, '/c'],
