@@ -52,10 +52,8 @@ describe('the budget of bodies:', () => {
 
   test('the body budget counts all /64 of an IPv6 /48 together', () => {
     const budget = createBodyBudget(64_000, 16_000)
-    const dropped = fill(
-      budget,
-      times(20, (index) => `2001:db8:1:${index}::`),
-    )
+    const networks = times(20, (index) => `2001:db8:1:${index}::`)
+    const dropped = fill(budget, networks)
     expect(dropped.size).toBe(0)
     expect(budget.bytes).toBe(64_000)
     budget.open('2001:db8:2:1::', 16_000).take(16_000)
@@ -99,6 +97,9 @@ describe('unfinished bodies:', async () => {
       '',
     ].join('\r\n')
   const KEPT = Buffer.alloc(500_000, ' ')
+  const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
+  const send = (from: string) =>
+    service.send(admin.companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
 
   test('bodies of one network are held up to its share, then freed', async () => {
     const from = '192.0.2.1'
@@ -116,18 +117,11 @@ describe('unfinished bodies:', async () => {
     const [refused] = await answersOn(socket)
     expect([refused?.status, refused?.headers['retry-after']]).toEqual([503, '1'])
     expect(JSON.parse(refused?.body ?? '{}').code).toBe('overloaded')
-    const payload = { type: 'payment.created', data: { text: 'x'.repeat(400_000) } }
-    const sent = await service.send(admin.companyId, secret, payload, {
-      headers: { 'x-forwarded-for': '192.0.2.2' },
-    })
-    expect(sent.status).toBe(202)
+    expect((await send('192.0.2.2')).status).toBe(202)
 
     for (const each of sockets) each.destroy()
     await expect.poll(bytesHeld).toBe(0)
-    const again = await service.send(admin.companyId, secret, payload, {
-      headers: { 'x-forwarded-for': from },
-    })
-    expect(again.status).toBe(202)
+    expect((await send(from)).status).toBe(202)
   })
 
   test('chunked bodies count as they arrive, and are answered 503 without room', async () => {
@@ -146,7 +140,6 @@ describe('unfinished bodies:', async () => {
   })
 
   test('bodies behind an open request are freed when their connection resets', async () => {
-    const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
     const socket = open(address)
     socket.resume()
     // The first request waits for its session's row, and the answer to the second one for that of the first.
