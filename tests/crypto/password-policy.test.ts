@@ -15,11 +15,7 @@ import { expectField } from '../http/problem.ts'
 import { openTestService, useSharedService } from '../support/test-service.ts'
 
 const hasher = await createPasswordHasher()
-const person = {
-  email: 'someone@xn--rhre-5qa.de',
-  companyName: 'Ämter & Söhne GmbH',
-  name: 'Grace Hopper',
-}
+const person = { email: 'someone@xn--rhre-5qa.de', companyName: 'Ämter & Söhne GmbH', name: 'Grace Hopper' }
 const TOO_SHORT = 'must have at least 8 characters'
 const TOO_LONG = 'must have at most 128 characters'
 const IS_CONTEXT = 'must not be the e-mail address, the name or the company name'
@@ -88,12 +84,10 @@ const graphs = adjacencyGraphs
 const hasStrongEnds = createStrongEnds({ dictionary: { ...dictionary, ...english.dictionary }, graphs })
 const hints = ['vereinigte stahlwerke', 'qxkzvwjpydbmtnrlgh']
 
-test.each(['aV3-xkQ9_mZp7LtRw2Bn', 'marble tuesday orange lamp', '🦊🐻🐼🐨🐯🦁🐮🐷🐸🐵🦄🐙'])(
-  'a long password is strong by its ends: %s (ASVS 15.2.2)',
-  (password) => {
-    expect(hasStrongEnds(password, hints)).toBe(true)
-  },
-)
+test('a long password is strong by its ends (ASVS 15.2.2)', () => {
+  for (const password of ['aV3-xkQ9_mZp7LtRw2Bn', 'marble tuesday orange lamp', '🦊🐻🐼🐨🐯🦁🐮🐷🐸🐵🦄🐙'])
+    expect([password, hasStrongEnds(password, hints)]).toEqual([password, true])
+})
 
 // Without their patterns, the beginnings of most of these take 10^8 guesses.
 test.each([
@@ -174,18 +168,15 @@ describe('with a service of breached passwords', () => {
     expect(asked.length).toBe(1)
   })
 
+  const [location, endless] = ['http://127.0.0.1:9/', 'x'.repeat(1024 * 1024 + 1)]
   test.for<[string, RequestListener, string]>([
     ['answers 503', (_, response) => response.writeHead(503).end(`${HASH.slice(5)}:1`), 'UnexpectedAnswer'],
     [
       'sends elsewhere (ASVS 15.3.2)',
-      (_, response) => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),
+      (_, response) => response.writeHead(302, { location }).end(),
       'TypeError',
     ],
-    [
-      'answers without end',
-      (_, response) => void response.end('x'.repeat(1024 * 1024 + 1)),
-      'UnexpectedAnswer',
-    ],
+    ['answers without end', (_, response) => void response.end(endless), 'UnexpectedAnswer'],
     ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
   ])('a range service that %s refuses no password (ASVS 16.5.2)', async ([, answer, cause]) => {
     const { asked, failures, judge } = await openRangeService(answer)
@@ -203,15 +194,14 @@ describe('with a service of breached passwords', () => {
     const service = await openTestService({ env: { BREACHED_PASSWORDS_URL: url } })
     const admin = await service.addCompany()
     const { accessToken: token } = await service.loginAs(admin)
-    const choose = (password: string) => [
-      service.call('/auth/register', {
-        json: { companyName: 'Acme', name: 'Ada', email: 'ada@acme.example', password },
-      }),
-      service.call('/auth/password/change', {
-        token,
-        json: { currentPassword: admin.password, newPassword: password },
-      }),
-    ]
+    const ada = { companyName: 'Acme', name: 'Ada', email: 'ada@acme.example' }
+    const choose = (password: string) => {
+      const json = { currentPassword: admin.password, newPassword: password }
+      return [
+        service.call('/auth/register', { json: { ...ada, password } }),
+        service.call('/auth/password/change', { token, json }),
+      ]
+    }
     for (const answer of await Promise.all(choose(PASSWORD))) {
       expect(answer.status).toBe(400)
       expect(answer.body.errors[0].message).toMatch(/^is known from a breach/)
