@@ -31,24 +31,21 @@ test.for<[name: string, path: string, each: number, site: string, json: object]>
   ['sign-in-attempts', '/auth/login', 3, 'a', account],
   ['register', '/auth/register', 1, 'b', company],
   ['one-time-tokens', '/auth/verify-email', 1, 'c', { token: `verify_${'a'.repeat(43)}` }],
-])(
-  '%s count by /64, and by /48 four times as high, on all instances',
-  async ([name, path, each, site, json]) => {
-    const ask = (index: number, at = 0, from = networkIn(site, index)) =>
-      service.call(path, { at, json, headers: { 'x-forwarded-for': from } })
-    // What one /64 requests beyond its limit takes nothing from the others.
-    const first = await Promise.all(times(3 * each, (n) => ask(0, n % 2)))
-    expect(statusesOf(first).filter((status) => status === 429)).toHaveLength(2 * each)
-    for (const network of [1, 2, 3]) {
-      const answers = await Promise.all(times(each, (n) => ask(network, n % 2)))
-      expect(statusesOf(answers)).not.toContain(429)
-    }
-    const refused = await ask(4)
-    expect(refused.status).toBe(429)
-    expect(refused.headers['ratelimit-policy']).toMatch(`"${name}-48";q=${4 * each};`)
-    expect((await ask(4, 0, networkIn(`${site}f`, 4))).status).not.toBe(429)
-  },
-)
+])('%s count by /64, and by /48 four times as high, everywhere', async ([name, path, each, site, json]) => {
+  const ask = (index: number, at = 0, from = networkIn(site, index)) =>
+    service.call(path, { at, json, headers: { 'x-forwarded-for': from } })
+  // What one /64 requests beyond its limit takes nothing from the others.
+  const first = await Promise.all(times(3 * each, (n) => ask(0, n % 2)))
+  expect(statusesOf(first).filter((status) => status === 429)).toHaveLength(2 * each)
+  for (const network of [1, 2, 3]) {
+    const answers = await Promise.all(times(each, (n) => ask(network, n % 2)))
+    expect(statusesOf(answers)).not.toContain(429)
+  }
+  const refused = await ask(4)
+  expect(refused.status).toBe(429)
+  expect(refused.headers['ratelimit-policy']).toMatch(`"${name}-48";q=${4 * each};`)
+  expect((await ask(4, 0, networkIn(`${site}f`, 4))).status).not.toBe(429)
+})
 
 test('limits in memory count by /48 too', async () => {
   const ask = (index: number) =>
@@ -112,10 +109,8 @@ describe('counters in Postgres', () => {
         { limit: own, values: [`place ${index % 4}`] },
         { limit: shared, values: ['all'] },
       ]
-      const { states, usedUp } = await (index % 8 < 4 ? counters : elsewhere).consumeInOrder(
-        quotas,
-        service.clock.now(),
-      )
+      const instance = index % 8 < 4 ? counters : elsewhere
+      const { states, usedUp } = await instance.consumeInOrder(quotas, service.clock.now())
       return [states.map(({ name }) => name), usedUp?.name]
     })
     const outcomes = Object.groupBy(await Promise.all(uses), (outcome) => JSON.stringify(outcome))
@@ -129,12 +124,8 @@ describe('counters in Postgres', () => {
 
   test('both uses are refunded when the work fails by our own fault', async () => {
     const work = () => Promise.reject(new Error('ours'))
-    const failing = counters.consumeFor(
-      { ...limit, name: 'failed' },
-      byNetwork('2001:db8:3:1::'),
-      service.clock.now(),
-      work,
-    )
+    const [failed, network] = [{ ...limit, name: 'failed' }, byNetwork('2001:db8:3:1::')]
+    const failing = counters.consumeFor(failed, network, service.clock.now(), work)
     await expect(failing).rejects.toThrow('ours')
     expect([await hits('failed'), await hits('failed-48')]).toEqual([[0], [0]])
   })

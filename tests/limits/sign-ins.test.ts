@@ -23,11 +23,8 @@ async function refusedFrom(address: string) {
 }
 
 describe('10 failed sign-ins to one account from one network in 15 minutes (ASVS 6.3.1)', () => {
-  test.for(['an existing account', 'no account'])(
-    'concurrent guesses at %s are counted before hashing, on two instances',
-    async (what) => {
-      const isThere = what === 'an existing account'
-      const person = isThere ? await service.addUser(admin) : { ...admin, email: 'no@body.example' }
+  test('concurrent guesses are counted before hashing, on two instances', async () => {
+    for (const person of [await service.addUser(admin), { ...admin, email: 'no@body.example' }]) {
       const address = newAddress()
       hasher.verified = 0
       const answers = await Promise.all(times(25, (n) => guess(person, address, n % 2)))
@@ -36,8 +33,8 @@ describe('10 failed sign-ins to one account from one network in 15 minutes (ASVS
       for (const answer of answers.filter(({ status }) => status === 429))
         expectLimited(answer, 'sign-in-failures', 10, 900)
       expect(await refusedFrom(address)).toEqual([10])
-    },
-  )
+    }
+  })
 
   test('the right password is refused there until the window ends, and accepted elsewhere', async () => {
     const person = await service.addUser(admin)
@@ -112,15 +109,11 @@ describe('30 sign-in attempts from one network a minute', () => {
     }
   })
 
+  const mapped = ['::ffff:203.0.113.77', '::ffff:cb00:714d', '0:0:0:0:0:FFFF:203.0.113.77']
+  const spellings = ['203.0.113.77', ...mapped]
   test.for<[what: string, addressOf: (index: number) => string, network: string]>([
     ['addresses of an IPv6 /64', (n) => `2001:db8:1:2:${n}::${n + 1}`, '2001:db8:1:2::'],
-    [
-      'spellings of an IPv4 address',
-      (n) =>
-        ['203.0.113.77', '::ffff:203.0.113.77', '::ffff:cb00:714d', '0:0:0:0:0:FFFF:203.0.113.77'][n % 4] ??
-        '',
-      '203.0.113.77',
-    ],
+    ['spellings of an IPv4 address', (n) => spellings[n % 4] ?? '', '203.0.113.77'],
     // The proxy adds the address that it saw to what the client made up (ASVS 4.1.3).
     ['made-up X-Forwarded-For addresses', (n) => `192.0.2.${n}, 203.0.113.78`, '203.0.113.78'],
   ])('%s share one count (ASVS 4.1.3, 6.3.1)', async ([, addressOf, network]) => {
