@@ -31,7 +31,7 @@ test.for<[name: string, path: string, each: number, site: string, json: object]>
   ['sign-in-attempts', '/auth/login', 3, 'a', account],
   ['register', '/auth/register', 1, 'b', company],
   ['one-time-tokens', '/auth/verify-email', 1, 'c', { token: `verify_${'a'.repeat(43)}` }],
-])('%s count by /64, and by /48 four times as high, everywhere', async ([name, path, each, site, json]) => {
+])('%s count by /64, and fourfold by /48, on all instances', async ([name, path, each, site, json]) => {
   const ask = (index: number, at = 0, from = networkIn(site, index)) =>
     service.call(path, { at, json, headers: { 'x-forwarded-for': from } })
   // What one /64 requests beyond its limit takes nothing from the others.
