@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -72,81 +72,79 @@ test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15
   expect(user).toEqual({ name: expect.not.stringContaining('Mallory'), pending_email: null })
 })
 
-describe('a new email address (ASVS 6.3.7)', () => {
-  test('a new email is valid and new, and needs recent authentication (ASVS 1.2.1, 7.5.1)', async () => {
-    const { accessToken, refreshToken } = await service.loginAs(admin)
-    for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
-      expectField(await ask(accessToken, email), '/newEmail')
-    service.clock.advance(16 * 60)
-    const { body } = await service.refresh(refreshToken)
-    expectProblem(await ask(body.accessToken, newEmail()), [403, 'reauthentication_required'])
-  })
+test('a new email is valid and new, and needs recent authentication (ASVS 1.2.1, 7.5.1)', async () => {
+  const { accessToken, refreshToken } = await service.loginAs(admin)
+  for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
+    expectField(await ask(accessToken, email), '/newEmail')
+  service.clock.advance(16 * 60)
+  const { body } = await service.refresh(refreshToken)
+  expectProblem(await ask(body.accessToken, newEmail()), [403, 'reauthentication_required'])
+})
 
-  test('a new email replaces the old one when its link is followed', async () => {
-    const { person, token, email, mail, notice, mailed } = await asking()
-    expect(mail.email.subject).toBe('Confirm your new email address')
-    expect(notice.email.subject).toContain('Another email address')
-    for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
-    // Nothing has changed yet.
-    expect((await service.getSession({ token })).body.user.email).toBe(person.email)
-    const reset = await mailedTokenOf('reset', person, person.email)
-    expect((await confirm(mailed, 1)).status).toBe(204)
-    expect((await service.getSession({ token })).body.user.email).toBe(email)
-    expectProblem(await service.login(person), [401, 'invalid_credentials'])
-    expect((await service.login({ ...person, email })).status).toBe(200)
-    for (const recipient of [person.email, email])
-      expect((await mailbox.mailTo(recipient)).email.subject).toContain('was changed')
-    await expectInvalid(mailed)
-    // Links that were emailed to the old one no longer work.
-    expect((await use('reset', reset)).status).toBe(400)
-  })
+test('a new email replaces the old one when its link is followed (ASVS 6.3.7)', async () => {
+  const { person, token, email, mail, notice, mailed } = await asking()
+  expect(mail.email.subject).toBe('Confirm your new email address')
+  expect(notice.email.subject).toContain('Another email address')
+  for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
+  // Nothing has changed yet.
+  expect((await service.getSession({ token })).body.user.email).toBe(person.email)
+  const reset = await mailedTokenOf('reset', person, person.email)
+  expect((await confirm(mailed, 1)).status).toBe(204)
+  expect((await service.getSession({ token })).body.user.email).toBe(email)
+  expectProblem(await service.login(person), [401, 'invalid_credentials'])
+  expect((await service.login({ ...person, email })).status).toBe(200)
+  for (const recipient of [person.email, email])
+    expect((await mailbox.mailTo(recipient)).email.subject).toContain('was changed')
+  await expectInvalid(mailed)
+  // Links that were emailed to the old one no longer work.
+  expect((await use('reset', reset)).status).toBe(400)
+})
 
-  test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
-    ['a newer request', async (_, token) => await ask(token, newEmail())],
-    [
-      'a change of the password',
-      async ({ password: currentPassword }, token) => {
-        const json = { currentPassword, newPassword: NEW_PASSWORD }
-        return await service.call('/auth/password/change', { token, json })
-      },
-    ],
-    [
-      'a reset of the password',
-      async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
-    ],
-    ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
-    ['the user is deleted', (person) => deleteUser(context, person.companyId, person, context.system.now())],
-  ])('a new email cannot be confirmed after %s', async ([, act]) => {
-    const { person, token, mailed } = await asking()
-    service.clock.advance(1)
-    await act(person, token)
-    await expectInvalid(mailed)
-  })
+test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
+  ['a newer request', async (_, token) => await ask(token, newEmail())],
+  [
+    'a change of the password',
+    async ({ password: currentPassword }, token) => {
+      const json = { currentPassword, newPassword: NEW_PASSWORD }
+      return await service.call('/auth/password/change', { token, json })
+    },
+  ],
+  [
+    'a reset of the password',
+    async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
+  ],
+  ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
+  ['the user is deleted', (person) => deleteUser(context, person.companyId, person, context.system.now())],
+])('a new email cannot be confirmed after %s', async ([, act]) => {
+  const { person, token, mailed } = await asking()
+  service.clock.advance(1)
+  await act(person, token)
+  await expectInvalid(mailed)
+})
 
-  test('a new email that another member has taken cannot be confirmed', async () => {
-    const { person, token, email, mailed } = await asking()
-    await service.addUser(admin, 'viewer', { email })
-    await expectInvalid(mailed)
-    expect((await service.getSession({ token })).body.user.email).toBe(person.email)
-    const taken = await ask(token, email)
-    expect([taken.status, taken.body]).toEqual([202, {}])
-  })
+test('a new email that another member has taken cannot be confirmed', async () => {
+  const { person, token, email, mailed } = await asking()
+  await service.addUser(admin, 'viewer', { email })
+  await expectInvalid(mailed)
+  expect((await service.getSession({ token })).body.user.email).toBe(person.email)
+  const taken = await ask(token, email)
+  expect([taken.status, taken.body]).toEqual([202, {}])
+})
 
-  test('one of two members who request the same email gets it', async () => {
-    const email = newEmail()
-    const tokens = []
-    // In one moment, so that neither link replaces the other.
-    for (const person of [await service.addUser(admin), await service.addUser(admin)])
-      await ask(await tokenOf(person), email)
-    for (const _ of times(2, () => 0)) tokens.push((await mailbox.mailTo(email)).token)
-    await allSent()
-    const answers = await Promise.all(tokens.map((token, n) => confirm(token, n)))
-    expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
-  })
+test('one of two members who request the same email gets it', async () => {
+  const email = newEmail()
+  const tokens = []
+  // In one moment, so that neither link replaces the other.
+  for (const person of [await service.addUser(admin), await service.addUser(admin)])
+    await ask(await tokenOf(person), email)
+  for (const _ of times(2, () => 0)) tokens.push((await mailbox.mailTo(email)).token)
+  await allSent()
+  const answers = await Promise.all(tokens.map((token, n) => confirm(token, n)))
+  expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
+})
 
-  test('one of several concurrent requests confirms a new email, on two instances (ASVS 15.4.2)', async () => {
-    const { mailed } = await asking()
-    const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
-    expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
-  })
+test('one of several concurrent requests confirms a new email, on two instances (ASVS 15.4.2)', async () => {
+  const { mailed } = await asking()
+  const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
+  expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
 })

@@ -38,123 +38,121 @@ const expectInvalid = async (mailed: string) => {
   for (const answer of [await preview(mailed), await use('invite', mailed)]) expectField(answer, '/token')
 }
 
-describe('an invitation', () => {
-  test('an invitation gives a new member its role and assignments', async () => {
-    const email = newEmail()
-    const { status, body } = await invite({ email: email.toUpperCase(), assignments: ['environment:test'] })
-    expect(status).toBe(201)
-    expect(body).toEqual({
-      id: expect.any(String),
-      email,
-      role: 'analyst',
-      assignments: ['environment:test'],
-      invitedBy: { id: admin.userId, email: admin.email },
-      createdAt: new Date(service.clock.now()).toISOString(),
-      expiresAt: null,
-      mail: 'waiting',
-    })
-    const { token: mailed } = await mailbox.mailTo(email)
-    await allSent()
-    const expiresAt = new Date(service.clock.now() + 72 * 3_600_000).toISOString()
-    expect(await open()).toContainEqual({ ...body, mail: 'sent', expiresAt })
-    expect((await preview(mailed)).body).toEqual({ companyName: 'Acme', email, role: 'analyst', expiresAt })
-    const accepted = await use('invite', mailed, { at: 1 })
-    expect(accepted.status).toBe(201)
-    const member = await service.call(`/auth/members/${accepted.body.userId}`, { method: 'GET', token })
-    expect(member.body).toMatchObject({ email, role: 'analyst', assignments: ['environment:test'] })
-    expect(idsOf(await open())).not.toContain(body.id)
-    expectProblem(await invite({ email }), [409, 'already_member'])
+test('an invitation gives a new member its role and assignments', async () => {
+  const email = newEmail()
+  const { status, body } = await invite({ email: email.toUpperCase(), assignments: ['environment:test'] })
+  expect(status).toBe(201)
+  expect(body).toEqual({
+    id: expect.any(String),
+    email,
+    role: 'analyst',
+    assignments: ['environment:test'],
+    invitedBy: { id: admin.userId, email: admin.email },
+    createdAt: new Date(service.clock.now()).toISOString(),
+    expiresAt: null,
+    mail: 'waiting',
   })
+  const { token: mailed } = await mailbox.mailTo(email)
+  await allSent()
+  const expiresAt = new Date(service.clock.now() + 72 * 3_600_000).toISOString()
+  expect(await open()).toContainEqual({ ...body, mail: 'sent', expiresAt })
+  expect((await preview(mailed)).body).toEqual({ companyName: 'Acme', email, role: 'analyst', expiresAt })
+  const accepted = await use('invite', mailed, { at: 1 })
+  expect(accepted.status).toBe(201)
+  const member = await service.call(`/auth/members/${accepted.body.userId}`, { method: 'GET', token })
+  expect(member.body).toMatchObject({ email, role: 'analyst', assignments: ['environment:test'] })
+  expect(idsOf(await open())).not.toContain(body.id)
+  expectProblem(await invite({ email }), [409, 'already_member'])
+})
 
-  test('links that were replaced, resent, or withdrawn no longer work', async () => {
-    const { id: first, email, mailed: replaced } = await send()
+test('links that were replaced, resent, or withdrawn no longer work', async () => {
+  const { id: first, email, mailed: replaced } = await send()
+  service.clock.advance(1)
+  const { body } = await invite({ email, role: 'viewer' })
+  const { token: second } = await mailbox.mailTo(email)
+  await allSent()
+  const ids = idsOf(await open())
+  expect([ids.includes(first), ids.includes(body.id)]).toEqual([false, true])
+  expectProblem(await withdraw(first), [404, 'not_found'])
+  await expectInvalid(replaced)
+  service.clock.advance(1)
+  expect((await resend(body.id)).status).toBe(202)
+  const { token: third } = await mailbox.mailTo(email)
+  await allSent()
+  await expectInvalid(second)
+  expect((await preview(third)).status).toBe(200)
+  expect((await withdraw(body.id)).status).toBe(204)
+  await expectInvalid(third)
+  expect(idsOf(await open())).not.toContain(body.id)
+  for (const act of [withdraw, resend]) expectProblem(await act(body.id), [404, 'not_found'])
+})
+
+test('an invitation that is withdrawn in time is not emailed', async () => {
+  const email = newEmail()
+  await mailbox.stop()
+  const { body } = await invite({ email })
+  expect((await withdraw(body.id)).status).toBe(204)
+  await mailbox.start()
+  await allSent()
+  expect(mailbox.mails.filter(({ recipients }) => recipients.includes(email))).toEqual([])
+})
+
+test.for([
+  ['demoted', { method: 'PATCH', json: { role: 'viewer' } }],
+  ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],
+  ['deleted', { method: 'DELETE' }],
+] as const)('an invitation no longer works once its sender was %s (ASVS 8.3.2)', async ([, act]) => {
+  const sender = await service.addUser(admin, 'admin')
+  const { id, mailed } = await send({}, { token: await tokenOf(sender) })
+  const member = `/auth/members/${sender.userId}`
+  expect((await service.call(member, { token, ...act })).status).toBeLessThan(300)
+  await expectInvalid(mailed)
+  expect(idsOf(await open())).not.toContain(id)
+  if (act.method === 'DELETE') return
+  await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
+  const back = { method: 'PATCH', token, json: { status: 'active' } }
+  expect((await service.call(member, back)).status).toBe(200)
+  await expectInvalid(mailed)
+})
+
+test('an invitation is accepted or withdrawn, never both (ASVS 15.4.2)', async () => {
+  for (const _ of times(5, () => 0)) {
+    const { id, mailed } = await send()
+    const [accepted, withdrawn] = await Promise.all([use('invite', mailed, { at: 1 }), withdraw(id)])
+    expect([accepted.status, withdrawn.status].sort()).toEqual(
+      accepted.status === 201 ? [201, 404] : [204, 400],
+    )
+  }
+})
+
+test('invitations are listed newest first, in pages, for their company only (ASVS 8.2.2)', async () => {
+  const credential = await tokenOf(await service.addCompany())
+  const sent: string[] = []
+  for (const _ of times(3, () => 0)) {
     service.clock.advance(1)
-    const { body } = await invite({ email, role: 'viewer' })
-    const { token: second } = await mailbox.mailTo(email)
-    await allSent()
-    const ids = idsOf(await open())
-    expect([ids.includes(first), ids.includes(body.id)]).toEqual([false, true])
-    expectProblem(await withdraw(first), [404, 'not_found'])
-    await expectInvalid(replaced)
-    service.clock.advance(1)
-    expect((await resend(body.id)).status).toBe(202)
-    const { token: third } = await mailbox.mailTo(email)
-    await allSent()
-    await expectInvalid(second)
-    expect((await preview(third)).status).toBe(200)
-    expect((await withdraw(body.id)).status).toBe(204)
-    await expectInvalid(third)
-    expect(idsOf(await open())).not.toContain(body.id)
-    for (const act of [withdraw, resend]) expectProblem(await act(body.id), [404, 'not_found'])
-  })
+    sent.unshift((await invite({ email: newEmail() }, { token: credential })).body.id)
+  }
+  const page = async (query: string) =>
+    (await service.call(`/auth/invitations?limit=2${query}`, { method: 'GET', token: credential })).body
+  const first = await page('')
+  const last = await page(`&cursor=${first.nextCursor}`)
+  expect([...idsOf(first.invitations), ...idsOf(last.invitations)]).toEqual(sent)
+  expect([first.invitations.length, last.nextCursor]).toEqual([2, null])
+  const [foreign = ''] = sent
+  expect(idsOf(await open())).not.toContain(foreign)
+  for (const act of [withdraw, resend]) expectProblem(await act(foreign), [404, 'not_found'])
+})
 
-  test('an invitation that is withdrawn in time is not emailed', async () => {
-    const email = newEmail()
-    await mailbox.stop()
-    const { body } = await invite({ email })
-    expect((await withdraw(body.id)).status).toBe(204)
-    await mailbox.start()
-    await allSent()
-    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(email))).toEqual([])
-  })
-
-  test.for([
-    ['demoted', { method: 'PATCH', json: { role: 'viewer' } }],
-    ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],
-    ['deleted', { method: 'DELETE' }],
-  ] as const)('an invitation no longer works once its sender was %s (ASVS 8.3.2)', async ([, act]) => {
-    const sender = await service.addUser(admin, 'admin')
-    const { id, mailed } = await send({}, { token: await tokenOf(sender) })
-    const member = `/auth/members/${sender.userId}`
-    expect((await service.call(member, { token, ...act })).status).toBeLessThan(300)
-    await expectInvalid(mailed)
-    expect(idsOf(await open())).not.toContain(id)
-    if (act.method === 'DELETE') return
-    await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
-    const back = { method: 'PATCH', token, json: { status: 'active' } }
-    expect((await service.call(member, back)).status).toBe(200)
-    await expectInvalid(mailed)
-  })
-
-  test('an invitation is accepted or withdrawn, never both (ASVS 15.4.2)', async () => {
-    for (const _ of times(5, () => 0)) {
-      const { id, mailed } = await send()
-      const [accepted, withdrawn] = await Promise.all([use('invite', mailed, { at: 1 }), withdraw(id)])
-      expect([accepted.status, withdrawn.status].sort()).toEqual(
-        accepted.status === 201 ? [201, 404] : [204, 400],
-      )
-    }
-  })
-
-  test('invitations are listed newest first, in pages, for their company only (ASVS 8.2.2)', async () => {
-    const credential = await tokenOf(await service.addCompany())
-    const sent: string[] = []
-    for (const _ of times(3, () => 0)) {
-      service.clock.advance(1)
-      sent.unshift((await invite({ email: newEmail() }, { token: credential })).body.id)
-    }
-    const page = async (query: string) =>
-      (await service.call(`/auth/invitations?limit=2${query}`, { method: 'GET', token: credential })).body
-    const first = await page('')
-    const last = await page(`&cursor=${first.nextCursor}`)
-    expect([...idsOf(first.invitations), ...idsOf(last.invitations)]).toEqual(sent)
-    expect([first.invitations.length, last.nextCursor]).toEqual([2, null])
-    const [foreign = ''] = sent
-    expect(idsOf(await open())).not.toContain(foreign)
-    for (const act of [withdraw, resend]) expectProblem(await act(foreign), [404, 'not_found'])
-  })
-
-  test('replacing and resending an invitation concurrently does not deadlock (ASVS 15.4.3)', async () => {
-    const { id, email } = await send()
-    const other = await tokenOf(await service.addUser(admin, 'admin'))
-    const held = { table: 'invitations', companyId: admin.companyId, email } as const
-    const answers = await releaseTogether(service.db, held, [
-      () => invite({ email }),
-      () => resend(id, { token: other, at: 1 }),
-    ])
-    // The one that was to be resent is replaced.
-    expect(answers.map(({ status }) => status)).toEqual([201, 404])
-  })
+test('replacing and resending an invitation concurrently does not deadlock (ASVS 15.4.3)', async () => {
+  const { id, email } = await send()
+  const other = await tokenOf(await service.addUser(admin, 'admin'))
+  const held = { table: 'invitations', companyId: admin.companyId, email } as const
+  const answers = await releaseTogether(service.db, held, [
+    () => invite({ email }),
+    () => resend(id, { token: other, at: 1 }),
+  ])
+  // The one that was to be resent is replaced.
+  expect(answers.map(({ status }) => status)).toEqual([201, 404])
 })
 
 describe('the limits of a company (ASVS 2.4.1)', async () => {

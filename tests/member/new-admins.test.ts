@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { changeUserRole, createUser } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { codeIn, mailedCodeOf } from '../support/mail-code.ts'
@@ -23,44 +23,42 @@ const promote = (token: string, { userId }: Person, json: object = {}, at = 0) =
   call(`/auth/members/${userId}`, { method: 'PATCH', token, at, json: { role: 'admin', ...json } })
 const codeOf = (token: string) => mailedCodeOf(service, { token }, 'admin_code')
 
-describe('an admin without a second factor', () => {
-  test('an admin without a factor makes admins only with an emailed code (ASVS 6.6.2)', async () => {
-    const { admin, token } = await openCompany()
-    const member = await service.addUser(admin)
-    for (const json of [{}, { mailCode: '00000000' }]) {
-      expectField(await invite(token, json), '/mailCode')
-      expectField(await promote(token, member, json), '/mailCode')
-    }
-    const forEmail = await mailedCodeOf(service, { token }, 'email_change_code')
-    expectField(await promote(token, member, { mailCode: forEmail }), '/mailCode')
-
-    await must(call('/auth/second-factors/mail-code', { token, json: { for: 'admin' } }))
-    const mail = await mailbox.mailTo(admin.email, 'Your code for')
-    expect(mail.email.text).toContain('To make someone an admin of Acme')
-    const json = { mailCode: codeIn(mail) }
-    expect((await promote(token, member, json)).body).toMatchObject({ role: 'admin' })
-    // Once.
+test('an admin without a factor makes admins only with an emailed code (ASVS 6.6.2)', async () => {
+  const { admin, token } = await openCompany()
+  const member = await service.addUser(admin)
+  for (const json of [{}, { mailCode: '00000000' }]) {
     expectField(await invite(token, json), '/mailCode')
-    expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
-  })
+    expectField(await promote(token, member, json), '/mailCode')
+  }
+  const forEmail = await mailedCodeOf(service, { token }, 'email_change_code')
+  expectField(await promote(token, member, { mailCode: forEmail }), '/mailCode')
 
-  test('one code makes one admin, under concurrency on two instances (ASVS 2.3.4)', async () => {
-    const { token } = await openCompany()
-    const mailCode = await codeOf(token)
-    const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
-  })
+  await must(call('/auth/second-factors/mail-code', { token, json: { for: 'admin' } }))
+  const mail = await mailbox.mailTo(admin.email, 'Your code for')
+  expect(mail.email.text).toContain('To make someone an admin of Acme')
+  const json = { mailCode: codeIn(mail) }
+  expect((await promote(token, member, json)).body).toMatchObject({ role: 'admin' })
+  // Once.
+  expectField(await invite(token, json), '/mailCode')
+  expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
+})
 
-  test('a code is refused for other roles or for no change', async () => {
-    const { admin, token } = await openCompany()
-    const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
-    await must(invite(token, { role: 'viewer' }))
-    await must(promote(token, second))
-    await must(promote(token, member, { role: 'developer' }))
-    const mailCode = await codeOf(token)
-    expectField(await invite(token, { role: 'viewer', mailCode }), '/mailCode')
-    expectField(await promote(token, second, { mailCode }), '/mailCode')
-  })
+test('one code makes one admin, under concurrency on two instances (ASVS 2.3.4)', async () => {
+  const { token } = await openCompany()
+  const mailCode = await codeOf(token)
+  const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
+  expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
+})
+
+test('a code is refused for other roles or for no change', async () => {
+  const { admin, token } = await openCompany()
+  const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
+  await must(invite(token, { role: 'viewer' }))
+  await must(promote(token, second))
+  await must(promote(token, member, { role: 'developer' }))
+  const mailCode = await codeOf(token)
+  expectField(await invite(token, { role: 'viewer', mailCode }), '/mailCode')
+  expectField(await promote(token, second, { mailCode }), '/mailCode')
 })
 
 test('an admin with a second factor gets no code, and sends none', async () => {
@@ -72,32 +70,30 @@ test('an admin with a second factor gets no code, and sends none', async () => {
   expectProblem(asked, [403, 'permission_denied'])
 })
 
-describe('emails about new admins', () => {
-  test('all admins get an email when someone joins as an admin', async () => {
-    const { admin, token } = await openCompany()
-    const other = await service.addUser(admin, 'admin')
-    const email = newEmail()
-    await must(invite(token, { email, mailCode: await codeOf(token) }))
-    const { token: link } = await mailbox.mailTo(email)
-    await must(use('invite', link))
-    for (const recipient of [admin.email, other.email, email]) {
-      const told = await mailbox.mailTo(recipient, 'Bob is now an admin of Acme')
-      expect(told.email.text).toContain('accepted an invitation from Ada')
-    }
-  })
+test('all admins get an email when someone joins as an admin', async () => {
+  const { admin, token } = await openCompany()
+  const other = await service.addUser(admin, 'admin')
+  const email = newEmail()
+  await must(invite(token, { email, mailCode: await codeOf(token) }))
+  const { token: link } = await mailbox.mailTo(email)
+  await must(use('invite', link))
+  for (const recipient of [admin.email, other.email, email]) {
+    const told = await mailbox.mailTo(recipient, 'Bob is now an admin of Acme')
+    expect(told.email.text).toContain('accepted an invitation from Ada')
+  }
+})
 
-  test('all admins get an email when anyone makes an admin', async () => {
-    const { admin, token } = await openCompany()
-    const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
-    await must(promote(token, one, { mailCode: await codeOf(token) }))
-    const told = await mailbox.mailTo(admin.email, 'is now an admin')
-    expect(told.email.text?.replaceAll('\u200a', '')).toContain(one.email)
-    expect(told.email.text).toContain('got the role from Ada')
-    const { context, clock } = service
-    await changeUserRole(context, admin.companyId, two, 'admin', clock.now())
-    expect((await mailbox.mailTo(admin.email, 'is now an admin')).email.text).toContain('from an operator')
-    const eve = { email: newEmail(), name: 'Eve', role: 'admin', password: PASSWORD }
-    await createUser(context, admin.companyId, eve)
-    await mailbox.mailTo(admin.email, 'Eve is now an admin of Acme')
-  })
+test('all admins get an email when anyone makes an admin', async () => {
+  const { admin, token } = await openCompany()
+  const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
+  await must(promote(token, one, { mailCode: await codeOf(token) }))
+  const told = await mailbox.mailTo(admin.email, 'is now an admin')
+  expect(told.email.text?.replaceAll('\u200a', '')).toContain(one.email)
+  expect(told.email.text).toContain('got the role from Ada')
+  const { context, clock } = service
+  await changeUserRole(context, admin.companyId, two, 'admin', clock.now())
+  expect((await mailbox.mailTo(admin.email, 'is now an admin')).email.text).toContain('from an operator')
+  const eve = { email: newEmail(), name: 'Eve', role: 'admin', password: PASSWORD }
+  await createUser(context, admin.companyId, eve)
+  await mailbox.mailTo(admin.email, 'Eve is now an admin of Acme')
 })

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { must } from '../support/second-factors.ts'
@@ -72,117 +72,113 @@ test('a service password is stored as a digest, and listed (ASVS 6.4.1, 11.4.2)'
   expect(person.body.members[0]).not.toHaveProperty('passwords')
 })
 
-describe('a replaced password', () => {
-  test('a replaced password no longer works by default, and its sessions end', async () => {
-    const server = await addServer()
-    const opened = await tokenOf(server)
-    const { body } = await replace(server)
-    expect(body).toEqual({ password: expect.stringMatching(/^gsp_/), previousExpiresAt: null })
-    expect(await readEnd(opened)).toEqual(RESET)
-    const next = { ...server, password: body.password }
-    expect(await Promise.all([server, next].map(canSignIn))).toEqual([false, true])
-    expect(await auditOf(server)).toEqual([null])
-    // Users choose their own.
-    expectProblem(await replace(await service.addUser(admin)), [404, 'not_found'])
-    for (const previousValidSeconds of [-1, 604_801, 1.5])
-      expectField(await replace(server, { previousValidSeconds }), '/previousValidSeconds')
-  })
-
-  test('a replaced password and its sessions stay valid for the requested time', async () => {
-    const server = await addServer()
-    const before = await service.loginAs(server)
-    const { password, previousExpiresAt } = await must(replace(server, { previousValidSeconds: 604_800 }))
-    const next = { ...server, password }
-    expect(await auditOf(server)).toEqual([{ previousExpiresAt }])
-    expect(service.logs.join('')).not.toContain(password)
-    const { rows } = await sql<{ seconds: number }>`
-      select extract(epoch from ${previousExpiresAt}::timestamptz - clock_timestamp())::float
-        as seconds`.execute(service.db)
-    expect(rows[0]?.seconds).toBeGreaterThan(604_700)
-    expect(rows[0]?.seconds).toBeLessThanOrEqual(604_800)
-    const [later, ofNext] = [await tokenOf(server), await tokenOf(next)]
-    const refreshed = await must(service.refresh(before.refreshToken))
-    for (const one of [refreshed.accessToken, later, ofNext]) expect(await statusOf(one)).toBe(200)
-    expect(await passwordsOf(server)).toMatchObject([
-      { hint: password.slice(-4), expiresAt: null },
-      { hint: server.password.slice(-4), expiresAt: previousExpiresAt },
-    ])
-
-    await letPreviousExpire(server)
-    for (const one of [refreshed.accessToken, later]) expect(await readEnd(one)).toEqual(RESET)
-    expect(endOf(await service.refresh(refreshed.refreshToken))).toEqual(RESET)
-    expect(endOf(await service.call('/auth/logout', { token: later }))).toEqual(RESET)
-    expect(await canSignIn(server)).toBe(false)
-    expect(await statusOf(ofNext)).toBe(200)
-    expect(await passwordsOf(server)).toHaveLength(1)
-    const { body } = await service.call('/auth/sessions', { method: 'GET', token: ofNext })
-    expect(body.sessions).toHaveLength(1)
-  })
-
-  test('a replaced password expires by the clock of the database', async () => {
-    const server = await addServer()
-    const next = await withNext(server, 60)
-    service.clock.advance(120)
-    expect(await canSignIn(server)).toBe(true)
-    await withNext(next, 1)
-    await expect.poll(() => canSignIn(next), { interval: 200 }).toBe(false)
-  })
-
-  test('a third password invalidates the first one and its sessions', async () => {
-    const first = await addServer()
-    const opened = await tokenOf(first)
-    const second = await withNext(first, 3600)
-    const ofSecond = await tokenOf(second)
-    const third = await withNext(second, 3600)
-    expect(await Promise.all([first, second, third].map(canSignIn))).toEqual([false, true, true])
-    expect([await statusOf(opened), await statusOf(ofSecond)]).toEqual([401, 200])
-    expect(await passwordsOf(first)).toHaveLength(2)
-    // A replacement without time invalidates both.
-    const fourth = await withNext(third)
-    expect(await Promise.all([second, third, fourth].map(canSignIn))).toEqual([false, false, true])
-    expect(await statusOf(ofSecond)).toBe(401)
-    expect(await passwordsOf(first)).toHaveLength(1)
-  })
+test('a replaced password no longer works by default, and its sessions end', async () => {
+  const server = await addServer()
+  const opened = await tokenOf(server)
+  const { body } = await replace(server)
+  expect(body).toEqual({ password: expect.stringMatching(/^gsp_/), previousExpiresAt: null })
+  expect(await readEnd(opened)).toEqual(RESET)
+  const next = { ...server, password: body.password }
+  expect(await Promise.all([server, next].map(canSignIn))).toEqual([false, true])
+  expect(await auditOf(server)).toEqual([null])
+  // Users choose their own.
+  expectProblem(await replace(await service.addUser(admin)), [404, 'not_found'])
+  for (const previousValidSeconds of [-1, 604_801, 1.5])
+    expectField(await replace(server, { previousValidSeconds }), '/previousValidSeconds')
 })
 
-describe('under concurrency', () => {
-  test('concurrent replacements on two instances leave two passwords', async () => {
+test('a replaced password and its sessions stay valid for the requested time', async () => {
+  const server = await addServer()
+  const before = await service.loginAs(server)
+  const { password, previousExpiresAt } = await must(replace(server, { previousValidSeconds: 604_800 }))
+  const next = { ...server, password }
+  expect(await auditOf(server)).toEqual([{ previousExpiresAt }])
+  expect(service.logs.join('')).not.toContain(password)
+  const { rows } = await sql<{ seconds: number }>`
+    select extract(epoch from ${previousExpiresAt}::timestamptz - clock_timestamp())::float
+      as seconds`.execute(service.db)
+  expect(rows[0]?.seconds).toBeGreaterThan(604_700)
+  expect(rows[0]?.seconds).toBeLessThanOrEqual(604_800)
+  const [later, ofNext] = [await tokenOf(server), await tokenOf(next)]
+  const refreshed = await must(service.refresh(before.refreshToken))
+  for (const one of [refreshed.accessToken, later, ofNext]) expect(await statusOf(one)).toBe(200)
+  expect(await passwordsOf(server)).toMatchObject([
+    { hint: password.slice(-4), expiresAt: null },
+    { hint: server.password.slice(-4), expiresAt: previousExpiresAt },
+  ])
+
+  await letPreviousExpire(server)
+  for (const one of [refreshed.accessToken, later]) expect(await readEnd(one)).toEqual(RESET)
+  expect(endOf(await service.refresh(refreshed.refreshToken))).toEqual(RESET)
+  expect(endOf(await service.call('/auth/logout', { token: later }))).toEqual(RESET)
+  expect(await canSignIn(server)).toBe(false)
+  expect(await statusOf(ofNext)).toBe(200)
+  expect(await passwordsOf(server)).toHaveLength(1)
+  const { body } = await service.call('/auth/sessions', { method: 'GET', token: ofNext })
+  expect(body.sessions).toHaveLength(1)
+})
+
+test('a replaced password expires by the clock of the database', async () => {
+  const server = await addServer()
+  const next = await withNext(server, 60)
+  service.clock.advance(120)
+  expect(await canSignIn(server)).toBe(true)
+  await withNext(next, 1)
+  await expect.poll(() => canSignIn(next), { interval: 200 }).toBe(false)
+})
+
+test('a third password invalidates the first one and its sessions', async () => {
+  const first = await addServer()
+  const opened = await tokenOf(first)
+  const second = await withNext(first, 3600)
+  const ofSecond = await tokenOf(second)
+  const third = await withNext(second, 3600)
+  expect(await Promise.all([first, second, third].map(canSignIn))).toEqual([false, true, true])
+  expect([await statusOf(opened), await statusOf(ofSecond)]).toEqual([401, 200])
+  expect(await passwordsOf(first)).toHaveLength(2)
+  // A replacement without time invalidates both.
+  const fourth = await withNext(third)
+  expect(await Promise.all([second, third, fourth].map(canSignIn))).toEqual([false, false, true])
+  expect(await statusOf(ofSecond)).toBe(401)
+  expect(await passwordsOf(first)).toHaveLength(1)
+})
+
+test('concurrent replacements on two instances leave two passwords', async () => {
+  const server = await addServer()
+  const answers = await Promise.all(times(6, (n) => replace(server, { previousValidSeconds: 3600 }, n % 2)))
+  expect(answers.map(({ status }) => status)).toEqual(times(6, () => 200))
+  const all = [server, ...answers.map(({ body }) => ({ ...server, password: body.password }))]
+  const working = (await Promise.all(all.map(canSignIn))).filter((isWorking) => isWorking)
+  expect(working).toHaveLength(2)
+  expect(await passwordsOf(server)).toHaveLength(2)
+})
+
+test('a replacement leaves no session of a sign-in with the old password (ASVS 15.4.2)', async () => {
+  for (const _ of times(5, () => 0)) {
     const server = await addServer()
-    const answers = await Promise.all(times(6, (n) => replace(server, { previousValidSeconds: 3600 }, n % 2)))
-    expect(answers.map(({ status }) => status)).toEqual(times(6, () => 200))
-    const all = [server, ...answers.map(({ body }) => ({ ...server, password: body.password }))]
-    const working = (await Promise.all(all.map(canSignIn))).filter((isWorking) => isWorking)
-    expect(working).toHaveLength(2)
-    expect(await passwordsOf(server)).toHaveLength(2)
-  })
-
-  test('a replacement leaves no session of a sign-in with the old password (ASVS 15.4.2)', async () => {
-    for (const _ of times(5, () => 0)) {
-      const server = await addServer()
-      const [, ...signIns] = await Promise.all([
-        replace(server, undefined, 1),
-        ...times(4, (n) => service.login(server, { at: n % 2 })),
-      ])
-      for (const { status, body } of signIns) {
-        if (status !== 200) expect(status).toBe(401)
-        else expect(await statusOf(body.accessToken)).toBe(401)
-      }
+    const [, ...signIns] = await Promise.all([
+      replace(server, undefined, 1),
+      ...times(4, (n) => service.login(server, { at: n % 2 })),
+    ])
+    for (const { status, body } of signIns) {
+      if (status !== 200) expect(status).toBe(401)
+      else expect(await statusOf(body.accessToken)).toBe(401)
     }
-  })
+  }
+})
 
-  test('a third password leaves no session of a refresh with the first', async () => {
-    for (const _ of times(5, () => 0)) {
-      const server = await addServer()
-      const { refreshToken } = await service.loginAs(server)
-      const next = await withNext(server, 3600)
-      const [, refreshed] = await Promise.all([
-        replace(next, { previousValidSeconds: 3600 }, 1),
-        service.refresh(refreshToken),
-      ])
-      if (refreshed.status === 200) expect(await statusOf(refreshed.body.accessToken)).toBe(401)
-      else expect(endOf(refreshed)).toEqual(RESET)
-    }
-  })
+test('a third password leaves no session of a refresh with the first', async () => {
+  for (const _ of times(5, () => 0)) {
+    const server = await addServer()
+    const { refreshToken } = await service.loginAs(server)
+    const next = await withNext(server, 3600)
+    const [, refreshed] = await Promise.all([
+      replace(next, { previousValidSeconds: 3600 }, 1),
+      service.refresh(refreshToken),
+    ])
+    if (refreshed.status === 200) expect(await statusOf(refreshed.body.accessToken)).toBe(401)
+    else expect(endOf(refreshed)).toEqual(RESET)
+  }
 })
 
 test.for([

@@ -54,32 +54,30 @@ const statusesOf = async (answers: Promise<{ status: number }>[]) => [
 
 afterEach(() => vi.restoreAllMocks())
 
-describe('service accounts behind one network', () => {
-  test('sign-ins of service accounts consume no limit of their network', async () => {
-    const { admin, servers } = await addFleet(10)
-    const network = '192.0.2.2'
-    const people = await Promise.all(times(4, () => service.addUser(admin)))
-    const fleet = times(5, () => servers).flat()
-    const starting = fleet.map((one) => signIn(network, one))
-    expect(await statusesOf(people.map((one) => signIn(network, one)))).toEqual([200])
-    expect(await statusesOf(starting)).toEqual([200])
-    // Once more in the same minute: too many if they counted.
-    expect(await statusesOf(fleet.map((one) => signIn(network, one)))).toEqual([200])
-    const { headers } = await service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
-    const [, left] = /"anonymous";r=(\d+);/.exec(String(headers['ratelimit'])) ?? []
-    expect(Number(left)).toBeGreaterThan(90)
-  })
+test('sign-ins of service accounts consume no limit of their network', async () => {
+  const { admin, servers } = await addFleet(10)
+  const network = '192.0.2.2'
+  const people = await Promise.all(times(4, () => service.addUser(admin)))
+  const fleet = times(5, () => servers).flat()
+  const starting = fleet.map((one) => signIn(network, one))
+  expect(await statusesOf(people.map((one) => signIn(network, one)))).toEqual([200])
+  expect(await statusesOf(starting)).toEqual([200])
+  // Once more in the same minute: too many if they counted.
+  expect(await statusesOf(fleet.map((one) => signIn(network, one)))).toEqual([200])
+  const { headers } = await service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
+  const [, left] = /"anonymous";r=(\d+);/.exec(String(headers['ratelimit'])) ?? []
+  expect(Number(left)).toBeGreaterThan(90)
+})
 
-  test('a service account has ten times as many sessions as a user', async () => {
-    const { token, server } = await addFleet()
-    const signIns = times(28, (n) => service.loginAs(server, { at: n % 2, ...from('192.0.2.1') }))
-    const opened = await Promise.all(signIns)
-    const sessions = opened.map(({ accessToken }) => service.getSession({ token: accessToken }))
-    const live = (await Promise.all(sessions)).filter(({ status }) => status === 200)
-    expect(live).toHaveLength(20)
-    const audit = await service.call(`/auth/audit?actor=${server.userId}`, { method: 'GET', token })
-    expect(audit.body.entries).toMatchObject([{ count: 28, details: { superseded: 8 } }])
-  })
+test('a service account has ten times as many sessions as a user', async () => {
+  const { token, server } = await addFleet()
+  const signIns = times(28, (n) => service.loginAs(server, { at: n % 2, ...from('192.0.2.1') }))
+  const opened = await Promise.all(signIns)
+  const sessions = opened.map(({ accessToken }) => service.getSession({ token: accessToken }))
+  const live = (await Promise.all(sessions)).filter(({ status }) => status === 200)
+  expect(live).toHaveLength(20)
+  const audit = await service.call(`/auth/audit?actor=${server.userId}`, { method: 'GET', token })
+  expect(audit.body.entries).toMatchObject([{ count: 28, details: { superseded: 8 } }])
 })
 
 describe('sign-ins with a correct service password', async () => {
@@ -206,64 +204,62 @@ test('a wrong service password reads the same rows for members and strangers', a
   for (const { email } of [admin, server]) expect(await readsOf(email)).toEqual(ofNobody)
 })
 
-describe('a wrong service password', () => {
-  test('too many wrong service passwords block their network before any look-up', async () => {
-    const { server } = await addFleet()
-    const person = (await addFleet(0)).admin
-    const [network, other] = ['192.0.2.10', '192.0.2.11']
-    for (const _ of times(20, () => 0)) expect((await guess(network, server)).status).toBe(401)
-    const spy = vi.spyOn(pg.Client.prototype, 'query')
-    const refused = await signIn(network, server)
-    const texts = spy.mock.calls.map(([query]) => String(Object(query).text))
-    expect(texts.filter((text) => text.includes('password_epoch'))).toEqual([])
-    expectLimited(refused, '"refusals";q=20;w=60')
-    expect((await service.getSession({ token: 'none', ...from(network) })).status).toBe(429)
-    // These are more than lock the account of a user.
-    expect((await signIn(other, server)).status).toBe(200)
-    // Users have their own limit.
-    expect((await signIn(network, person)).status).toBe(200)
-    service.clock.advance(60)
-    expect((await signIn(network, server)).status).toBe(200)
-  })
+test('too many wrong service passwords block their network before any look-up', async () => {
+  const { server } = await addFleet()
+  const person = (await addFleet(0)).admin
+  const [network, other] = ['192.0.2.10', '192.0.2.11']
+  for (const _ of times(20, () => 0)) expect((await guess(network, server)).status).toBe(401)
+  const spy = vi.spyOn(pg.Client.prototype, 'query')
+  const refused = await signIn(network, server)
+  const texts = spy.mock.calls.map(([query]) => String(Object(query).text))
+  expect(texts.filter((text) => text.includes('password_epoch'))).toEqual([])
+  expectLimited(refused, '"refusals";q=20;w=60')
+  expect((await service.getSession({ token: 'none', ...from(network) })).status).toBe(429)
+  // These are more than lock the account of a user.
+  expect((await signIn(other, server)).status).toBe(200)
+  // Users have their own limit.
+  expect((await signIn(network, person)).status).toBe(200)
+  service.clock.advance(60)
+  expect((await signIn(network, server)).status).toBe(200)
+})
 
-  test('a blocked network leaves 20 look-ups a second to known companies', async () => {
-    const [{ admin, server }, stranger] = [await addFleet(), await addFleet()]
-    const network = '192.0.2.12'
-    await signIn(network, server)
-    for (const _ of times(20, () => 0)) expect((await guess(network, stranger.server)).status).toBe(401)
-    expect((await signIn(network, stranger.server)).status).toBe(429)
-    expect(await statusesOf(times(30, () => signIn(network, server)))).toEqual([200])
-    const { email, password } = server
-    const json = { company: await service.handleOf(admin), email, password }
-    expect((await service.call('/auth/login', { json, ...from(network) })).status).toBe(200)
-    for (const _ of times(20, () => 0)) expect((await guess(network, server)).status).toBe(401)
-    expectLimited(await signIn(network, server), '"service-password-checks";q=20;w=1')
-    service.clock.advance(1)
-    expect((await signIn(network, server)).status).toBe(200)
-    // Other requests from there do not matter.
-    const keySet = () => service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
-    expect(await statusesOf(times(110, keySet))).toContain(429)
-    expect((await signIn(network, server)).status).toBe(200)
-    service.clock.advance(24 * 3600)
-    for (const _ of times(20, () => 0)) await guess(network, stranger.server)
-    expect((await signIn(network, server)).status).toBe(429)
-  })
+test('a blocked network leaves 20 look-ups a second to known companies', async () => {
+  const [{ admin, server }, stranger] = [await addFleet(), await addFleet()]
+  const network = '192.0.2.12'
+  await signIn(network, server)
+  for (const _ of times(20, () => 0)) expect((await guess(network, stranger.server)).status).toBe(401)
+  expect((await signIn(network, stranger.server)).status).toBe(429)
+  expect(await statusesOf(times(30, () => signIn(network, server)))).toEqual([200])
+  const { email, password } = server
+  const json = { company: await service.handleOf(admin), email, password }
+  expect((await service.call('/auth/login', { json, ...from(network) })).status).toBe(200)
+  for (const _ of times(20, () => 0)) expect((await guess(network, server)).status).toBe(401)
+  expectLimited(await signIn(network, server), '"service-password-checks";q=20;w=1')
+  service.clock.advance(1)
+  expect((await signIn(network, server)).status).toBe(200)
+  // Other requests from there do not matter.
+  const keySet = () => service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
+  expect(await statusesOf(times(110, keySet))).toContain(429)
+  expect((await signIn(network, server)).status).toBe(200)
+  service.clock.advance(24 * 3600)
+  for (const _ of times(20, () => 0)) await guess(network, stranger.server)
+  expect((await signIn(network, server)).status).toBe(429)
+})
 
-  test('the audit trail has wrong service passwords with their reason', async () => {
-    const { admin, token, server } = await addFleet()
-    const network = '192.0.2.13'
-    for (const one of [server, server, admin, { ...admin, email: 'nobody@company.example' }])
-      await guess(network, one)
-    const { body } = await service.call('/auth/audit?action=sign_in', { method: 'GET', token })
-    const summed = body.entries.filter(({ outcome }: { outcome: string }) => outcome === 'refused')
-    expect(summed).toHaveLength(3)
-    for (const [subject, reason, count] of [
-      [server.userId, 'wrong_password', 2],
-      [admin.userId, 'wrong_password', 1],
-      [null, 'unknown_user', 1],
-    ])
-      expect(summed).toContainEqual(expect.objectContaining({ subject, reason, count }))
-  })
+test('the audit trail has wrong service passwords with their reason', async () => {
+  const { admin, token, server } = await addFleet()
+  const network = '192.0.2.13'
+  for (const one of [server, server, admin, { ...admin, email: 'nobody@company.example' }])
+    await guess(network, one)
+  const { body } = await service.call('/auth/audit?action=sign_in', { method: 'GET', token })
+  const summed = body.entries.filter(({ outcome }: { outcome: string }) => outcome === 'refused')
+  expect(summed).toHaveLength(3)
+  for (const [subject, reason, count] of [
+    [server.userId, 'wrong_password', 2],
+    [admin.userId, 'wrong_password', 1],
+    [null, 'unknown_user', 1],
+  ])
+    expect(summed).toContainEqual(expect.objectContaining({ subject, reason, count }))
 })
 
 test('passwords of users count where service accounts sign in', async () => {

@@ -4,10 +4,7 @@ import { COOKIE_MODE, codeAt, must, ORIGIN, openFactorService } from '../support
 
 /** Instances of three deployments on one database, which differ only by the name of their cell. */
 const [NONE, EU1, EU2] = [0, 1, 2]
-const service = await openFactorService({
-  instances: 3,
-  envs: [{}, { CELL: 'eu1' }, { CELL: 'eu2' }],
-})
+const service = await openFactorService({ instances: 3, envs: [{}, { CELL: 'eu1' }, { CELL: 'eu2' }] })
 const admin = await service.addCompany()
 const { call } = service
 /** Of a request that each instance gets. */

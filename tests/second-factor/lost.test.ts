@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { resetSecondFactors } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -26,53 +26,51 @@ const withNewPassword = async <P extends { email: string }>(person: P) => {
   return { ...person, password: NEW_PASSWORD }
 }
 
-describe('resets by admins (ASVS 6.4.4, 6.4.6)', () => {
-  const reset = (id: string, token = byAdmin as string) =>
-    call(`/auth/members/${id}/second-factors`, { method: 'DELETE', token })
+const reset = (id: string, token = byAdmin as string) =>
+  call(`/auth/members/${id}/second-factors`, { method: 'DELETE', token })
 
-  test('a reset removes all credentials, and emails a link', async () => {
-    const person = await service.personWithTotp(admin)
-    const { accessToken } = await must(service.signInByTotp(person))
-    const json = { newEmail: newEmail() }
-    await must(call('/auth/email/change', { token: accessToken, json }))
-    const { token: confirmation } = await service.mailbox.mailTo(json.newEmail)
-    await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
-    const old = await linkTo(person.email)
-    const open = await begin(person)
-    const member = await must(call(`/auth/members/${person.userId}`, { method: 'GET', token: byAdmin }))
-    expect(member.secondFactors).toEqual(['totp'])
-    expect((await reset(person.userId)).status).toBe(204)
+test('a reset removes all credentials, and emails a link (ASVS 6.4.4, 6.4.6)', async () => {
+  const person = await service.personWithTotp(admin)
+  const { accessToken } = await must(service.signInByTotp(person))
+  const json = { newEmail: newEmail() }
+  await must(call('/auth/email/change', { token: accessToken, json }))
+  const { token: confirmation } = await service.mailbox.mailTo(json.newEmail)
+  await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
+  const old = await linkTo(person.email)
+  const open = await begin(person)
+  const member = await must(call(`/auth/members/${person.userId}`, { method: 'GET', token: byAdmin }))
+  expect(member.secondFactors).toEqual(['totp'])
+  expect((await reset(person.userId)).status).toBe(204)
 
-    const [entry] = await listAudit(service.db, 'second_factors_reset', person)
-    expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
-    const { body } = await service.getSession({ token: accessToken })
-    expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_admin'])
-    expectWrong(await complete({ challenge: open.challenge, ...totpOf(person) }))
-    expectProblem(await service.login(person), [401, 'invalid_credentials'])
-    const confirmed = await call('/auth/email/confirm', { json: { token: confirmation } })
-    for (const answer of [await resetBy(old), confirmed]) expectField(answer, '/token')
-    await service.mailbox.mailTo(person.email, 'Your sign-in to')
-    const again = await withNewPassword(person)
-    const { accessToken: token } = await service.loginAs(again)
-    const factors = await must(call('/auth/second-factors', { method: 'GET', token }))
-    expect(factors).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
-    await service.addTotp({ token })
-    const { challenge } = await begin(again)
-    const [code] = person.recoveryCodes ?? []
-    expectWrong(await complete({ challenge, method: 'recovery_code', code }))
-  })
+  const [entry] = await listAudit(service.db, 'second_factors_reset', person)
+  expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
+  const { body } = await service.getSession({ token: accessToken })
+  expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_admin'])
+  expectWrong(await complete({ challenge: open.challenge, ...totpOf(person) }))
+  expectProblem(await service.login(person), [401, 'invalid_credentials'])
+  const confirmed = await call('/auth/email/confirm', { json: { token: confirmation } })
+  for (const answer of [await resetBy(old), confirmed]) expectField(answer, '/token')
+  await service.mailbox.mailTo(person.email, 'Your sign-in to')
+  const again = await withNewPassword(person)
+  const { accessToken: token } = await service.loginAs(again)
+  const factors = await must(call('/auth/second-factors', { method: 'GET', token }))
+  expect(factors).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
+  await service.addTotp({ token })
+  const { challenge } = await begin(again)
+  const [code] = person.recoveryCodes ?? []
+  expectWrong(await complete({ challenge, method: 'recovery_code', code }))
+})
 
-  test('a reset of factors needs permission over the member', async () => {
-    expectProblem(await reset(admin.userId), [403, 'permission_denied'])
-    const account = await service.addServiceAccount(admin, byAdmin)
-    expectProblem(await reset(account.id), [404, 'not_found'])
-    expect((await service.loginAs(account)).user.id).toBe(account.id)
-    const stranger = await service.personWithTotp(await service.addCompany())
-    expectProblem(await reset(stranger.userId), [404, 'not_found'])
-    const { accessToken } = await service.loginAs(await service.addUser(admin, 'developer'))
-    expectProblem(await reset(stranger.userId, accessToken), [403, 'permission_denied'])
-    expect((await begin(stranger)).methods).toContain('totp')
-  })
+test('a reset of factors needs permission over the member', async () => {
+  expectProblem(await reset(admin.userId), [403, 'permission_denied'])
+  const account = await service.addServiceAccount(admin, byAdmin)
+  expectProblem(await reset(account.id), [404, 'not_found'])
+  expect((await service.loginAs(account)).user.id).toBe(account.id)
+  const stranger = await service.personWithTotp(await service.addCompany())
+  expectProblem(await reset(stranger.userId), [404, 'not_found'])
+  const { accessToken } = await service.loginAs(await service.addUser(admin, 'developer'))
+  expectProblem(await reset(stranger.userId, accessToken), [403, 'permission_denied'])
+  expect((await begin(stranger)).methods).toContain('totp')
 })
 
 test('an operator can reset the factors of the last admin', async () => {
@@ -121,71 +119,69 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () =>
   expect((await begin(after)).methods).toContain('totp')
 })
 
-describe('sign-ins that stop before the second factor (ASVS 6.3.5)', () => {
-  const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
-  /** Until a challenge has expired, and for another 15 minutes. */
-  const LAPSED_SECONDS = 301 + 900
-  const missing = async (email: string) => {
-    const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
-    return await mails.where('kind', '=', 'second_factor_missing').execute()
-  }
+const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
+/** Until a challenge has expired, and for another 15 minutes. */
+const LAPSED_SECONDS = 301 + 900
+const missing = async (email: string) => {
+  const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
+  return await mails.where('kind', '=', 'second_factor_missing').execute()
+}
 
-  test('a sign-in without its second factor is emailed once a day', async () => {
-    const person = await service.personWithTotp(admin)
-    for (const _ of times(3, () => 0)) await begin(person)
-    service.clock.advance(LAPSED_SECONDS - 2)
-    await settle()
-    expect(await missing(person.email)).toEqual([])
-    service.clock.advance(2)
-    await Promise.all([settle(), settle()])
-    const { email } = await service.mailbox.mailTo(person.email, 'Somebody gave your password')
-    expect(email.text).toContain('127.0.0.1')
-    await begin(person)
-    service.clock.advance(3600)
-    await settle()
-    expect(await missing(person.email)).toHaveLength(1)
-    service.clock.advance(86_400)
-    await begin(person)
-    service.clock.advance(LAPSED_SECONDS)
-    await settle()
-    expect(await missing(person.email)).toHaveLength(2)
-    const left = service.db.selectFrom('second_factor_challenges').where('user_id', '=', person.userId)
-    expect(await left.select('purpose').execute()).toEqual([])
-  })
+test('a sign-in without its second factor is emailed once a day (ASVS 6.3.5)', async () => {
+  const person = await service.personWithTotp(admin)
+  for (const _ of times(3, () => 0)) await begin(person)
+  service.clock.advance(LAPSED_SECONDS - 2)
+  await settle()
+  expect(await missing(person.email)).toEqual([])
+  service.clock.advance(2)
+  await Promise.all([settle(), settle()])
+  const { email } = await service.mailbox.mailTo(person.email, 'Somebody gave your password')
+  expect(email.text).toContain('127.0.0.1')
+  await begin(person)
+  service.clock.advance(3600)
+  await settle()
+  expect(await missing(person.email)).toHaveLength(1)
+  service.clock.advance(86_400)
+  await begin(person)
+  service.clock.advance(LAPSED_SECONDS)
+  await settle()
+  expect(await missing(person.email)).toHaveLength(2)
+  const left = service.db.selectFrom('second_factor_challenges').where('user_id', '=', person.userId)
+  expect(await left.select('purpose').execute()).toEqual([])
+})
 
-  test('a sign-in is not reported if completed, or the password changed', async () => {
-    const [byPasskey, byCookie, changed] = [
-      await service.personWithPasskey(admin),
-      await service.personWithTotp(admin),
-      await service.personWithTotp(admin),
-    ]
-    await begin(byPasskey)
-    await must(service.signInByPasskey(byPasskey))
-    await begin(byCookie, { headers: COOKIE_MODE })
-    const { refreshToken } = await must(service.signInByTotp(byCookie))
-    await begin(changed)
-    const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
-    await must(call('/auth/password/change', { token: changed.token, json }))
-    service.clock.advance(LAPSED_SECONDS)
-    await settle()
-    for (const { email } of [byPasskey, byCookie, changed]) expect(await missing(email)).toEqual([])
-    expect((await service.refresh(refreshToken)).status).toBe(200)
-  })
+test('a sign-in is not reported if completed, or the password changed', async () => {
+  const [byPasskey, byCookie, changed] = [
+    await service.personWithPasskey(admin),
+    await service.personWithTotp(admin),
+    await service.personWithTotp(admin),
+  ]
+  await begin(byPasskey)
+  await must(service.signInByPasskey(byPasskey))
+  await begin(byCookie, { headers: COOKIE_MODE })
+  const { refreshToken } = await must(service.signInByTotp(byCookie))
+  await begin(changed)
+  const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+  await must(call('/auth/password/change', { token: changed.token, json }))
+  service.clock.advance(LAPSED_SECONDS)
+  await settle()
+  for (const { email } of [byPasskey, byCookie, changed]) expect(await missing(email)).toEqual([])
+  expect((await service.refresh(refreshToken)).status).toBe(200)
+})
 
-  test('a sign-in is not reported if its network completes a later one', async () => {
-    const [person, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
-    for (const one of [person, other]) await begin(one)
-    await sql`update second_factor_challenges set network = '203.0.113.5'
-      where user_id = ${other.userId}`.execute(service.db)
-    service.clock.advance(360)
-    await settle()
-    for (const each of [person, other]) await must(service.signInByTotp(each))
-    service.clock.advance(LAPSED_SECONDS)
-    await settle()
-    expect(await missing(person.email)).toEqual([])
-    // Someone in a different network began this one.
-    expect(await missing(other.email)).toHaveLength(1)
-  })
+test('a sign-in is not reported if its network completes a later one', async () => {
+  const [person, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
+  for (const one of [person, other]) await begin(one)
+  await sql`update second_factor_challenges set network = '203.0.113.5'
+    where user_id = ${other.userId}`.execute(service.db)
+  service.clock.advance(360)
+  await settle()
+  for (const each of [person, other]) await must(service.signInByTotp(each))
+  service.clock.advance(LAPSED_SECONDS)
+  await settle()
+  expect(await missing(person.email)).toEqual([])
+  // Someone in a different network began this one.
+  expect(await missing(other.email)).toHaveLength(1)
 })
 
 test('a deleted member leaves no factor behind (ASVS 14.2.7)', async () => {

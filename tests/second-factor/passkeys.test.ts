@@ -161,100 +161,98 @@ test('a passkey is rejected whose counter has not grown (WebAuthn 6.1.1)', async
   expectWrong(await useWith())
 })
 
-describe('sign-ins by passkey', () => {
-  test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3.3)', async () => {
-    const person = await service.personWithPasskey(await service.addCompany())
-    const { challenge, passkeyOptions } = await options()
-    const discoverable = { challenge, userVerification: 'required', allowCredentials: [] }
-    expect(passkeyOptions).toMatchObject({ rpId: 'localhost', ...discoverable })
-    const { body } = await signIn({ challenge, response: person.authenticator.get(passkeyOptions) })
-    expect([body.user.id, body.accessContext.companyId]).toEqual([person.userId, person.companyId])
-    expect(claimsOf(body.accessToken)).toMatchObject({
-      amr: ['swk', 'user', 'mfa'],
-      auth_time: Math.floor(service.clock.now() / 1000),
-    })
+test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3.3)', async () => {
+  const person = await service.personWithPasskey(await service.addCompany())
+  const { challenge, passkeyOptions } = await options()
+  const discoverable = { challenge, userVerification: 'required', allowCredentials: [] }
+  expect(passkeyOptions).toMatchObject({ rpId: 'localhost', ...discoverable })
+  const { body } = await signIn({ challenge, response: person.authenticator.get(passkeyOptions) })
+  expect([body.user.id, body.accessContext.companyId]).toEqual([person.userId, person.companyId])
+  expect(claimsOf(body.accessToken)).toMatchObject({
+    amr: ['swk', 'user', 'mfa'],
+    auth_time: Math.floor(service.clock.now() / 1000),
   })
+})
 
-  test('a passkey that cannot leave its device has hwk in amr (RFC 8176)', async () => {
-    const person = await newMember()
-    const authenticator = createAuthenticator(ORIGIN, { backupEligible: false })
-    await service.addPasskey({ token: person.token }, authenticator)
-    for (const [isSecond, amr] of [
-      [false, ['hwk', 'user', 'mfa']],
-      [true, ['pwd', 'hwk', 'user', 'mfa']],
-    ] as const) {
-      const { body } = await use(person, isSecond, (asked) => authenticator.get(asked))
-      expect(claimsOf(body.accessToken)['amr']).toEqual(amr)
-    }
+test('a passkey that cannot leave its device has hwk in amr (RFC 8176)', async () => {
+  const person = await newMember()
+  const authenticator = createAuthenticator(ORIGIN, { backupEligible: false })
+  await service.addPasskey({ token: person.token }, authenticator)
+  for (const [isSecond, amr] of [
+    [false, ['hwk', 'user', 'mfa']],
+    [true, ['pwd', 'hwk', 'user', 'mfa']],
+  ] as const) {
+    const { body } = await use(person, isSecond, (asked) => authenticator.get(asked))
+    expect(claimsOf(body.accessToken)['amr']).toEqual(amr)
+  }
+})
+
+test('a sign-in by passkey opens the kind of session of its challenge', async () => {
+  const person = await service.personWithPasskey(admin)
+  const { challenge, passkeyOptions } = await options(COOKIE_MODE)
+  const given = { challenge, response: person.authenticator.get(passkeyOptions) }
+  const crossSite = { headers: { 'sec-fetch-site': 'cross-site' } }
+  expectProblem(await signIn(given, crossSite), [403, 'cross_site_request'])
+  expectField(await signIn(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
+  const answer = await signIn(given)
+  expect(answer.status).toBe(200)
+  expect(answer.body).not.toHaveProperty('accessToken')
+  expect((await service.getSession({ cookie: cookieFrom(answer), at: 1 })).status).toBe(200)
+  const foreign = { headers: { ...COOKIE_MODE, 'sec-fetch-site': 'cross-site' } }
+  expectProblem(await call('/auth/login/passkey/options', foreign), [403, 'cross_site_request'])
+})
+
+test('a challenge for passkeys works once, for five minutes, on any instance', async () => {
+  const person = await service.personWithPasskey(admin)
+  const stored = service.db.selectFrom('used_passkey_challenges').select('challenge_hash')
+  const before = await stored.execute()
+  const fresh = await options()
+  expect(await stored.execute()).toEqual(before)
+  const answerTo = (challenge: string) => ({
+    challenge,
+    response: person.authenticator.get({ challenge, rpId: 'localhost' }),
   })
+  const bytes = Buffer.from(fresh.challenge, 'base64url')
+  const changedAt = (place: number) =>
+    Buffer.from(bytes.map((byte, at) => (at === place ? byte ^ 1 : byte))).toString('base64url')
+  // The mode, the end, the random part, and the digest.
+  const changed = [0, 3, 10, bytes.length - 1].map(changedAt)
+  const { challenge: ofSecondStep } = await begin(person)
+  const others = ['x', 'A'.repeat(74), `${fresh.challenge}A`, `${fresh.challenge}=`, ofSecondStep]
+  for (const challenge of [...others, ...changed]) expectWrong(await signIn(answerTo(challenge)))
 
-  test('a sign-in by passkey opens the kind of session of its challenge', async () => {
-    const person = await service.personWithPasskey(admin)
-    const { challenge, passkeyOptions } = await options(COOKIE_MODE)
-    const given = { challenge, response: person.authenticator.get(passkeyOptions) }
-    const crossSite = { headers: { 'sec-fetch-site': 'cross-site' } }
-    expectProblem(await signIn(given, crossSite), [403, 'cross_site_request'])
-    expectField(await signIn(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
-    const answer = await signIn(given)
-    expect(answer.status).toBe(200)
-    expect(answer.body).not.toHaveProperty('accessToken')
-    expect((await service.getSession({ cookie: cookieFrom(answer), at: 1 })).status).toBe(200)
-    const foreign = { headers: { ...COOKIE_MODE, 'sec-fetch-site': 'cross-site' } }
-    expectProblem(await call('/auth/login/passkey/options', foreign), [403, 'cross_site_request'])
-  })
+  const answers = await Promise.all(times(10, (n) => signIn(answerTo(fresh.challenge), { at: n % 2 })))
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+  const old = await options()
+  service.clock.advance(301)
+  expectWrong(await signIn(answerTo(old.challenge)))
+})
 
-  test('a challenge for passkeys works once, for five minutes, on any instance', async () => {
-    const person = await service.personWithPasskey(admin)
-    const stored = service.db.selectFrom('used_passkey_challenges').select('challenge_hash')
-    const before = await stored.execute()
-    const fresh = await options()
-    expect(await stored.execute()).toEqual(before)
-    const answerTo = (challenge: string) => ({
-      challenge,
-      response: person.authenticator.get({ challenge, rpId: 'localhost' }),
-    })
-    const bytes = Buffer.from(fresh.challenge, 'base64url')
-    const changedAt = (place: number) =>
-      Buffer.from(bytes.map((byte, at) => (at === place ? byte ^ 1 : byte))).toString('base64url')
-    // The mode, the end, the random part, and the digest.
-    const changed = [0, 3, 10, bytes.length - 1].map(changedAt)
-    const { challenge: ofSecondStep } = await begin(person)
-    const others = ['x', 'A'.repeat(74), `${fresh.challenge}A`, `${fresh.challenge}=`, ofSecondStep]
-    for (const challenge of [...others, ...changed]) expectWrong(await signIn(answerTo(challenge)))
-
-    const answers = await Promise.all(times(10, (n) => signIn(answerTo(fresh.challenge), { at: n % 2 })))
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-    const old = await options()
-    service.clock.advance(301)
-    expectWrong(await signIn(answerTo(old.challenge)))
-  })
-
-  test('known and unknown passkeys are rejected after the same work (ASVS 6.3.8)', async () => {
-    const person = await newMember()
-    const authenticator = createAuthenticator(ORIGIN, { counts: true })
-    await service.addPasskey({ token: person.token }, authenticator)
-    await must(use(person, false, (asked) => authenticator.get(asked)))
-    const recorded = async () => {
-      const entries = await listAudit(service.db, 'second_factor', person)
-      const counting = sql<{ count: number }>`
-        select coalesce(sum(count), 0)::int as count from refused_sign_ins where kind = 'other'`
-      const { rows } = await counting.execute(service.db)
-      return [entries.length, rows[0]?.count ?? 0]
-    }
-    const verifying = vi.spyOn(crypto.subtle, 'verify')
-    for (const [which, falsified] of [
-      [createAuthenticator(ORIGIN), { userHandle: 'AAAA' }],
-      [authenticator, { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
-      [authenticator, { userHandle: 'AAAA' }],
-      [authenticator, { backupEligible: false }],
-      [authenticator, { counter: 0 }],
-    ] satisfies [Authenticator, Falsified][]) {
-      const [[entries = 0, refused = 0], verified] = [await recorded(), verifying.mock.calls.length]
-      expectWrong(await use(person, false, (asked) => which.get(asked, falsified)))
-      expect(verifying.mock.calls.length - verified).toBe(1)
-      const isKnown = which === authenticator
-      expect(await recorded()).toEqual(isKnown ? [entries + 1, refused] : [entries, refused + 1])
-    }
-    verifying.mockRestore()
-  })
+test('known and unknown passkeys are rejected after the same work (ASVS 6.3.8)', async () => {
+  const person = await newMember()
+  const authenticator = createAuthenticator(ORIGIN, { counts: true })
+  await service.addPasskey({ token: person.token }, authenticator)
+  await must(use(person, false, (asked) => authenticator.get(asked)))
+  const recorded = async () => {
+    const entries = await listAudit(service.db, 'second_factor', person)
+    const counting = sql<{ count: number }>`
+      select coalesce(sum(count), 0)::int as count from refused_sign_ins where kind = 'other'`
+    const { rows } = await counting.execute(service.db)
+    return [entries.length, rows[0]?.count ?? 0]
+  }
+  const verifying = vi.spyOn(crypto.subtle, 'verify')
+  for (const [which, falsified] of [
+    [createAuthenticator(ORIGIN), { userHandle: 'AAAA' }],
+    [authenticator, { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
+    [authenticator, { userHandle: 'AAAA' }],
+    [authenticator, { backupEligible: false }],
+    [authenticator, { counter: 0 }],
+  ] satisfies [Authenticator, Falsified][]) {
+    const [[entries = 0, refused = 0], verified] = [await recorded(), verifying.mock.calls.length]
+    expectWrong(await use(person, false, (asked) => which.get(asked, falsified)))
+    expect(verifying.mock.calls.length - verified).toBe(1)
+    const isKnown = which === authenticator
+    expect(await recorded()).toEqual(isKnown ? [entries + 1, refused] : [entries, refused + 1])
+  }
+  verifying.mockRestore()
 })

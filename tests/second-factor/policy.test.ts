@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -86,212 +86,202 @@ test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7, 
   expectProblem(await setPolicy('everyone', { token }), [403, 'reauthentication_required'])
 })
 
-describe('sessions that the policy blocks (ASVS 8.3.2)', () => {
-  test('the policy blocks sessions on the next request, on every instance', async () => {
-    const admin = await newCompany()
-    const person = await service.addUser(admin)
-    const { accessToken: token } = await service.loginAs(person)
-    const cookie = await service.cookieOf(person)
-    const server = await service.addServiceAccount(admin, admin.token)
-    const { accessToken: ofServer } = await service.loginAs(server)
-    expect((await sessions({ token })).status).toBe(200)
-    await must(setPolicy('everyone', { token: admin.token }))
-    for (const at of [0, 1]) {
-      expectHeld(await sessions({ token }, at))
-      expectHeld(await sessions({ cookie }, at))
-    }
-    // The admin has proven a factor, and service accounts need none.
-    for (const one of [admin.token, ofServer]) expect((await sessions({ token: one }, 1)).status).toBe(200)
-    expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
-    await must(setPolicy('optional', { token: admin.token }))
-    expect((await sessions({ token })).status).toBe(200)
-    const { secondFactor } = await companySecurity(service.context, admin.companyId, 'everyone', now())
-    expect(secondFactor).toBe('everyone')
-    expectHeld(await sessions({ token }))
-  })
-
-  test('a blocked session reaches only its factors, re-authentication, and sign-out', async () => {
-    const { token, refreshToken } = await held('admin')
-    const { body: document } = await call('/openapi.json', { method: 'GET' })
-    const open: string[] = []
-    for (const [path, methods] of Object.entries<Record<string, { security: object[] }>>(document.paths)) {
-      for (const [method, { security: guards }] of Object.entries(methods)) {
-        const isOfSession = guards.some((guard) => 'accessToken' in guard)
-        if (!isOfSession || path === '/auth/logout') continue
-        const target = path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057')
-        const answer = await call(target, { method: method.toUpperCase(), token })
-        if (answer.body.code !== 'second_factor_enrolment_required')
-          open.push(`${method.toUpperCase()} ${path}`)
-      }
-    }
-    expect(open.toSorted()).toEqual([
-      'DELETE /auth/second-factors/{id}',
-      'GET /auth/second-factors',
-      'GET /auth/session',
-      'POST /auth/reauthenticate',
-      'POST /auth/reauthenticate/passkey/options',
-      'POST /auth/second-factors/mail-code',
-      'POST /auth/second-factors/passkeys',
-      'POST /auth/second-factors/passkeys/options',
-      'POST /auth/second-factors/recovery-codes',
-      'POST /auth/second-factors/totp',
-      'POST /auth/second-factors/totp/{id}/confirm',
-    ])
-    const next = await must(service.refresh(refreshToken))
-    expectHeld(await sessions({ token: next.accessToken }))
-    await must(call('/auth/logout', { token: next.accessToken }))
-    expect((await service.getSession({ token: next.accessToken })).body.code).toBe('session_ended')
-  })
-
-  test('a policy for admins follows the role of each member', async () => {
-    const admin = await newCompany()
-    const person = await service.addUser(admin, 'viewer')
-    const { accessToken: token } = await service.loginAs(person)
-    await must(setPolicy('admins', { token: admin.token }))
-    expect((await sessions({ token })).status).toBe(200)
-    await changeUserRole(service.context, person.companyId, person, 'admin', now())
-    expectHeld(await sessions({ token }))
-    await changeUserRole(service.context, person.companyId, person, 'viewer', now())
-    expect((await sessions({ token })).status).toBe(200)
-  })
-})
-
-describe('the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
-  const askForCode = (token: string) => call('/auth/second-factors/mail-code', { token })
-  async function codeFor({ email }: { email: string }, token: string): Promise<string> {
-    await must(askForCode(token))
-    return codeIn(await service.mailbox.mailTo(email, 'Your code for'))
+test('the policy blocks sessions on the next request, on every instance (ASVS 8.3.2)', async () => {
+  const admin = await newCompany()
+  const person = await service.addUser(admin)
+  const { accessToken: token } = await service.loginAs(person)
+  const cookie = await service.cookieOf(person)
+  const server = await service.addServiceAccount(admin, admin.token)
+  const { accessToken: ofServer } = await service.loginAs(server)
+  expect((await sessions({ token })).status).toBe(200)
+  await must(setPolicy('everyone', { token: admin.token }))
+  for (const at of [0, 1]) {
+    expectHeld(await sessions({ token }, at))
+    expectHeld(await sessions({ cookie }, at))
   }
-  const newPasskey = async (token: string) =>
-    createAuthenticator(ORIGIN).create((await must(call(`${passkeys}/options`, { token }))).passkeyOptions)
-  const beginWith = (mailCode: string, token: string) => call(totp, { token, json: { mailCode } })
-
-  test('members whom the policy blocks add an app with an emailed code', async () => {
-    const { person, token, refreshToken } = await held()
-    const isBlocked = { required: true, enrolmentRequired: true, mailCodeRequired: true }
-    expect(await factorsOf(token)).toMatchObject(isBlocked)
-    expectField(await call(totp, { token }), '/mailCode')
-    const mailCode = await codeFor(person, token)
-    expect(mailCode).toMatch(/^\d{8}$/)
-    await service.addTotp({ token }, { mailCode })
-    expect((await sessions({ token })).status).toBe(200)
-    const next = await must(service.refresh(refreshToken))
-    expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
-    // A second factor needs no code any more.
-    await service.addPasskey({ token })
-  })
-
-  test('an emailed code works, in any spelling, until a factor is added', async () => {
-    const { person, token } = await held()
-    const code = await codeFor(person, token)
-    const mailCode = ` ${code.slice(0, 4)}\u00a0–\u00a0${code.slice(4)}`
-    // More often than there are tries: a text that is no code takes none, nor does a correct code.
-    for (const wrong of ['1234567', '123456789', 'x'.repeat(8), '1234 567\u00b2', '–'])
-      expectField(await beginWith(wrong, token), '/mailCode')
-    for (const _ of times(6, () => 0)) await must(beginWith(mailCode, token))
-    const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
-    expect((await sessions({ token })).status).toBe(200)
-    await companySecurity(service.context, person.companyId, 'optional', now())
-    await must(service.removeFactor(id, token))
-    await companySecurity(service.context, person.companyId, 'everyone', now())
-    expectField(await beginWith(mailCode, token), '/mailCode')
-    expect(await factorsOf(token)).toMatchObject({
-      secondFactors: [],
-      required: true,
-      mailCodeRequired: true,
-    })
-  })
-
-  test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4)', async () => {
-    const { person, token } = await held()
-    const mailCode = await codeFor(person, token)
-    const responses: object[] = []
-    for (const _ of times(5, () => 0)) responses.push(await newPasskey(token))
-    const add = (n: number) =>
-      call(passkeys, { token, json: { response: responses[n % 5], name: 'Key', mailCode }, at: n % 2 })
-    const answers = await Promise.all(times(10, add))
-    const added = answers.filter(({ status }) => status === 201)
-    // With a factor, the next one needs no code, and the options of these were issued before.
-    expect(added.length).toBeGreaterThan(0)
-    expect(added.filter(({ body }) => body.recoveryCodes)).toHaveLength(1)
-    expect(answers.filter(({ status }) => status >= 500)).toEqual([])
-  })
-
-  test('only the newest code works, in its session, for five tries (ASVS 6.6.2)', async () => {
-    const { admin, person, token } = await held()
-    const { accessToken: second } = await service.loginAs(person)
-    const { accessToken: foreign } = await service.loginAs(await service.addUser(admin))
-    await must(askForCode(foreign))
-    const replaced = await codeFor(person, token)
-    const mailCode = await codeFor(person, token)
-    service.clock.advance(590)
-    expectField(await beginWith(mailCode, foreign), '/mailCode')
-    // More often than there are tries: those of the code's own session remain.
-    for (const _ of times(6, () => 0)) expectField(await beginWith(mailCode, second), '/mailCode')
-    await must(beginWith(mailCode, token))
-    for (const wrong of [replaced, ...times(4, () => '00000000')])
-      expectField(await beginWith(wrong, token), '/mailCode')
-    expectField(await beginWith(mailCode, token), '/mailCode')
-  })
-
-  test('an emailed code works for ten minutes', async () => {
-    const { person, token } = await held()
-    const mailCode = await codeFor(person, token)
-    service.clock.advance(601)
-    expectField(await beginWith(mailCode, token), '/mailCode')
-  })
-
-  test('a factor added while the last one is removed needs a code (ASVS 15.4.2)', async () => {
-    const admin = await newCompany()
-    const people = await Promise.all(times(3, () => service.personWithPasskey(admin)))
-    const [first = '', second = '', third = ''] = people.map(({ token }) => token)
-    const response = await newPasskey(second)
-    const begun = await service.beginTotp({ token: third }, {})
-    const code = codeAt(begun.secret, now())
-    const { waiting } = await service.db.transaction().execute(async (tx) => {
-      for (const { id, userId } of people) {
-        await tx.updateTable('users').set({ second_factors: [] }).where('user_id', '=', userId).execute()
-        await tx.deleteFrom('second_factors').where('factor_id', '=', id).execute()
-      }
-      const waiting = [
-        call(totp, { token: first }),
-        call(passkeys, { token: second, json: { response, name: 'Key' } }),
-        call(`${totp}/${begun.id}/confirm`, { token: third, json: { code } }),
-      ]
-      await expect.poll(() => countWaiting(service.db)).toBe(3)
-      return { waiting }
-    })
-    const paths = (await Promise.all(waiting)).map(({ body }) => body.errors[0].path)
-    expect(paths).toEqual(['/mailCode', '/mailCode', '/code'])
-  })
-
-  test('members with a factor get no emailed code', async () => {
-    const admin = await newCompany()
-    expectProblem(await askForCode(admin.token), [403, 'permission_denied'])
-    expectField(await beginWith('12345678', admin.token), '/mailCode')
-  })
+  // The admin has proven a factor, and service accounts need none.
+  for (const one of [admin.token, ofServer]) expect((await sessions({ token: one }, 1)).status).toBe(200)
+  expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
+  await must(setPolicy('optional', { token: admin.token }))
+  expect((await sessions({ token })).status).toBe(200)
+  const { secondFactor } = await companySecurity(service.context, admin.companyId, 'everyone', now())
+  expect(secondFactor).toBe('everyone')
+  expectHeld(await sessions({ token }))
 })
 
-describe('removals', () => {
-  test('the last required factor cannot be removed, and an earlier one can', async () => {
-    const admin = await newCompany()
-    await must(setPolicy('admins', { token: admin.token }))
-    const remove = (id: string) => service.removeFactor(id, admin.token)
-    expectProblem(await remove(admin.id), [409, 'factor_required'])
-    const { id } = await service.addPasskey({ token: admin.token })
-    expect((await remove(admin.id)).status).toBe(204)
-    expectProblem(await remove(id), [409, 'factor_required'])
-    expect(await factorsOf(admin.token)).toMatchObject({ secondFactors: [{ id }], recoveryCodes: 10 })
-  })
+test('a blocked session reaches only its factors, re-authentication, and sign-out', async () => {
+  const { token, refreshToken } = await held('admin')
+  const { body: document } = await call('/openapi.json', { method: 'GET' })
+  const open: string[] = []
+  for (const [path, methods] of Object.entries<Record<string, { security: object[] }>>(document.paths)) {
+    for (const [method, { security: guards }] of Object.entries(methods)) {
+      const isOfSession = guards.some((guard) => 'accessToken' in guard)
+      if (!isOfSession || path === '/auth/logout') continue
+      const target = path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057')
+      const answer = await call(target, { method: method.toUpperCase(), token })
+      if (answer.body.code !== 'second_factor_enrolment_required')
+        open.push(`${method.toUpperCase()} ${path}`)
+    }
+  }
+  expect(open.toSorted()).toEqual([
+    'DELETE /auth/second-factors/{id}',
+    'GET /auth/second-factors',
+    'GET /auth/session',
+    'POST /auth/reauthenticate',
+    'POST /auth/reauthenticate/passkey/options',
+    'POST /auth/second-factors/mail-code',
+    'POST /auth/second-factors/passkeys',
+    'POST /auth/second-factors/passkeys/options',
+    'POST /auth/second-factors/recovery-codes',
+    'POST /auth/second-factors/totp',
+    'POST /auth/second-factors/totp/{id}/confirm',
+  ])
+  const next = await must(service.refresh(refreshToken))
+  expectHeld(await sessions({ token: next.accessToken }))
+  await must(call('/auth/logout', { token: next.accessToken }))
+  expect((await service.getSession({ token: next.accessToken })).body.code).toBe('session_ended')
+})
 
-  test('two concurrent requests cannot remove the last required factor', async () => {
-    const admin = await newCompany()
-    const { id } = await service.addPasskey({ token: admin.token })
-    await must(setPolicy('everyone', { token: admin.token }))
-    const removals = [admin.id, id].map((one, at) => service.removeFactor(one, admin.token, at))
-    const answers = await Promise.all(removals)
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 409])
+test('a policy for admins follows the role of each member', async () => {
+  const admin = await newCompany()
+  const person = await service.addUser(admin, 'viewer')
+  const { accessToken: token } = await service.loginAs(person)
+  await must(setPolicy('admins', { token: admin.token }))
+  expect((await sessions({ token })).status).toBe(200)
+  await changeUserRole(service.context, person.companyId, person, 'admin', now())
+  expectHeld(await sessions({ token }))
+  await changeUserRole(service.context, person.companyId, person, 'viewer', now())
+  expect((await sessions({ token })).status).toBe(200)
+})
+
+const askForCode = (token: string) => call('/auth/second-factors/mail-code', { token })
+async function codeFor({ email }: { email: string }, token: string): Promise<string> {
+  await must(askForCode(token))
+  return codeIn(await service.mailbox.mailTo(email, 'Your code for'))
+}
+const newPasskey = async (token: string) =>
+  createAuthenticator(ORIGIN).create((await must(call(`${passkeys}/options`, { token }))).passkeyOptions)
+const beginWith = (mailCode: string, token: string) => call(totp, { token, json: { mailCode } })
+
+test('members whom the policy blocks add an app with an emailed code (ASVS 6.4.1, 6.5.4)', async () => {
+  const { person, token, refreshToken } = await held()
+  const isBlocked = { required: true, enrolmentRequired: true, mailCodeRequired: true }
+  expect(await factorsOf(token)).toMatchObject(isBlocked)
+  expectField(await call(totp, { token }), '/mailCode')
+  const mailCode = await codeFor(person, token)
+  expect(mailCode).toMatch(/^\d{8}$/)
+  await service.addTotp({ token }, { mailCode })
+  expect((await sessions({ token })).status).toBe(200)
+  const next = await must(service.refresh(refreshToken))
+  expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+  // A second factor needs no code any more.
+  await service.addPasskey({ token })
+})
+
+test('an emailed code works, in any spelling, until a factor is added', async () => {
+  const { person, token } = await held()
+  const code = await codeFor(person, token)
+  const mailCode = ` ${code.slice(0, 4)}\u00a0–\u00a0${code.slice(4)}`
+  // More often than there are tries: a text that is no code takes none, nor does a correct code.
+  for (const wrong of ['1234567', '123456789', 'x'.repeat(8), '1234 567\u00b2', '–'])
+    expectField(await beginWith(wrong, token), '/mailCode')
+  for (const _ of times(6, () => 0)) await must(beginWith(mailCode, token))
+  const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
+  expect((await sessions({ token })).status).toBe(200)
+  await companySecurity(service.context, person.companyId, 'optional', now())
+  await must(service.removeFactor(id, token))
+  await companySecurity(service.context, person.companyId, 'everyone', now())
+  expectField(await beginWith(mailCode, token), '/mailCode')
+  expect(await factorsOf(token)).toMatchObject({ secondFactors: [], required: true, mailCodeRequired: true })
+})
+
+test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4)', async () => {
+  const { person, token } = await held()
+  const mailCode = await codeFor(person, token)
+  const responses: object[] = []
+  for (const _ of times(5, () => 0)) responses.push(await newPasskey(token))
+  const add = (n: number) =>
+    call(passkeys, { token, json: { response: responses[n % 5], name: 'Key', mailCode }, at: n % 2 })
+  const answers = await Promise.all(times(10, add))
+  const added = answers.filter(({ status }) => status === 201)
+  // With a factor, the next one needs no code, and the options of these were issued before.
+  expect(added.length).toBeGreaterThan(0)
+  expect(added.filter(({ body }) => body.recoveryCodes)).toHaveLength(1)
+  expect(answers.filter(({ status }) => status >= 500)).toEqual([])
+})
+
+test('only the newest code works, in its session, for five tries (ASVS 6.6.2)', async () => {
+  const { admin, person, token } = await held()
+  const { accessToken: second } = await service.loginAs(person)
+  const { accessToken: foreign } = await service.loginAs(await service.addUser(admin))
+  await must(askForCode(foreign))
+  const replaced = await codeFor(person, token)
+  const mailCode = await codeFor(person, token)
+  service.clock.advance(590)
+  expectField(await beginWith(mailCode, foreign), '/mailCode')
+  // More often than there are tries: those of the code's own session remain.
+  for (const _ of times(6, () => 0)) expectField(await beginWith(mailCode, second), '/mailCode')
+  await must(beginWith(mailCode, token))
+  for (const wrong of [replaced, ...times(4, () => '00000000')])
+    expectField(await beginWith(wrong, token), '/mailCode')
+  expectField(await beginWith(mailCode, token), '/mailCode')
+})
+
+test('an emailed code works for ten minutes (ASVS 6.5.5)', async () => {
+  const { person, token } = await held()
+  const mailCode = await codeFor(person, token)
+  service.clock.advance(601)
+  expectField(await beginWith(mailCode, token), '/mailCode')
+})
+
+test('a factor added while the last one is removed needs a code (ASVS 15.4.2)', async () => {
+  const admin = await newCompany()
+  const people = await Promise.all(times(3, () => service.personWithPasskey(admin)))
+  const [first = '', second = '', third = ''] = people.map(({ token }) => token)
+  const response = await newPasskey(second)
+  const begun = await service.beginTotp({ token: third }, {})
+  const code = codeAt(begun.secret, now())
+  const { waiting } = await service.db.transaction().execute(async (tx) => {
+    for (const { id, userId } of people) {
+      await tx.updateTable('users').set({ second_factors: [] }).where('user_id', '=', userId).execute()
+      await tx.deleteFrom('second_factors').where('factor_id', '=', id).execute()
+    }
+    const waiting = [
+      call(totp, { token: first }),
+      call(passkeys, { token: second, json: { response, name: 'Key' } }),
+      call(`${totp}/${begun.id}/confirm`, { token: third, json: { code } }),
+    ]
+    await expect.poll(() => countWaiting(service.db)).toBe(3)
+    return { waiting }
   })
+  const paths = (await Promise.all(waiting)).map(({ body }) => body.errors[0].path)
+  expect(paths).toEqual(['/mailCode', '/mailCode', '/code'])
+})
+
+test('members with a factor get no emailed code', async () => {
+  const admin = await newCompany()
+  expectProblem(await askForCode(admin.token), [403, 'permission_denied'])
+  expectField(await beginWith('12345678', admin.token), '/mailCode')
+})
+
+test('the last required factor cannot be removed, and an earlier one can', async () => {
+  const admin = await newCompany()
+  await must(setPolicy('admins', { token: admin.token }))
+  const remove = (id: string) => service.removeFactor(id, admin.token)
+  expectProblem(await remove(admin.id), [409, 'factor_required'])
+  const { id } = await service.addPasskey({ token: admin.token })
+  expect((await remove(admin.id)).status).toBe(204)
+  expectProblem(await remove(id), [409, 'factor_required'])
+  expect(await factorsOf(admin.token)).toMatchObject({ secondFactors: [{ id }], recoveryCodes: 10 })
+})
+
+test('two concurrent requests cannot remove the last required factor', async () => {
+  const admin = await newCompany()
+  const { id } = await service.addPasskey({ token: admin.token })
+  await must(setPolicy('everyone', { token: admin.token }))
+  const removals = [admin.id, id].map((one, at) => service.removeFactor(one, admin.token, at))
+  const answers = await Promise.all(removals)
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 409])
 })
 
 test('a blocked member with a factor uses it instead of adding one', async () => {

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import {
@@ -60,163 +60,159 @@ const beginProof = async (credential: Credential) =>
     passkeyOptions?: { challenge: string }
   }
 
-describe('with an authenticator app', () => {
-  test('re-authentication needs the code after the password', async () => {
-    const { person, token } = await staleByTotp()
-    await expectOld({ token })
-    const { challenge, ...asked } = await beginProof({ token })
-    expect(challenge).toMatch(/^[\w-]{43}$/)
-    expect(asked).toEqual({ methods: ['totp', 'recovery_code'] })
-    await expectOld({ token })
-    const proven = await must(prove({ token }, { challenge, ...totpOf(person) }))
-    const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
-    expect(claimsOf(proven.accessToken)).toMatchObject(proof)
-    await expectRecent({ token: proven.accessToken })
-    // The previous token does not become recent (ASVS 7.2.4).
-    await expectOld({ token })
-    const next = await must(service.refresh(proven.refreshToken, { at: 1 }))
-    await expectRecent({ token: next.accessToken })
-  })
-
-  test('re-authentication counts concurrent retries with one key as one try', async () => {
-    const { person, token, challenge, wrong, right } = await proving()
-    const lookUps = async () => {
-      const metrics = (await service.registries[0]?.metrics()) ?? ''
-      return Number(/gatehouse_batch_size_sum\{batch="sessions"\} (\d+)/.exec(metrics)?.[1])
-    }
-    const before = await lookUps()
-    const retries = await service.db.transaction().execute(async (tx) => {
-      await sql`select from second_factor_challenges where user_id = ${person.userId} for update`.execute(tx)
-      const asked = times(20, () => prove({ token }, wrong, { key: 'wrong' }))
-      await expect.poll(lookUps).toBe(before + 20)
-      // What came before these requests, whose bodies are read like theirs, has come as far as it can.
-      const dead = { ...wrong, challenge: challenge.toUpperCase() }
-      for (const _ of times(5, () => {})) expectField(await prove({ token }, dead), '/challenge')
-      return { asked }
-    })
-    for (const answer of await Promise.all(retries.asked)) expectField(answer, '/code')
-    for (const key of ['second', 'third', 'fourth'])
-      expectField(await prove({ token }, wrong, { key }), '/code')
-    // The fifth.
-    expect((await prove({ token }, right(), { key: 'fifth' })).status).toBe(200)
-  })
-
-  test('re-authentication repeats a lost response, only for its key and code', async () => {
-    const { token, right } = await proving()
-    const given = right()
-    const first = await must(prove({ token }, given, { key: 'proof' }))
-    service.clock.advance(20)
-    const again = await must(prove({ token }, given, { key: 'proof', at: 1 }))
-    expect(again.refreshToken).toBe(first.refreshToken)
-    expectField(await prove({ token }, given), '/challenge')
-    expectField(await prove({ token }, given, { key: 'other' }), '/challenge')
-    expectField(await prove({ token }, { ...given, code: '000000' }, { key: 'proof' }), '/challenge')
-    // With the token of after, the same request would be a proof without a code.
-    service.clock.advance(61)
-    await must(service.refresh(first.refreshToken))
-    for (const one of [token, first.accessToken]) {
-      const { status } = await prove({ token: one }, given, { key: 'proof' })
-      expect(status).toBeGreaterThanOrEqual(400)
-    }
-  })
-
-  test('re-authentication succeeds once for ten concurrent requests with one cookie and code', async () => {
-    const person = await service.personWithTotp(admin)
-    const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
-    service.clock.advance(16 * 60)
-    await expectOld({ cookie })
-    const { challenge } = await beginProof({ cookie })
-    const given = { challenge, ...totpOf(person) }
-    const answers = await Promise.all(times(10, (n) => prove({ cookie }, given, { at: n % 2 })))
-    const [done, ...others] = answers.filter(({ status }) => status === 204)
-    expect(others).toEqual([])
-    await expectRecent({ cookie: done ? cookieFrom(done) : '' })
-    expectProblem(await service.getSession({ cookie }), [401, 'invalid_token'])
-    expect(answers.filter(({ status }) => status >= 500)).toEqual([])
-  })
-
-  test('re-authentication rejects wrong codes at their field, five times at most', async () => {
-    const { token, refreshToken, wrong, right } = await proving()
-    for (const _ of times(5, () => 0)) expectField(await prove({ token }, wrong), '/code')
-    expectField(await prove({ token }, right()), '/challenge')
-    await expectOld({ token })
-    expect((await service.refresh(refreshToken)).status).toBe(200)
-  })
-
-  test('re-authentication with a used code costs one try (RFC 6238 section 5.2)', async () => {
-    const person = await service.personWithTotp(admin)
-    const { challenge: first } = await service.begin(person)
-    const used = totpOf(person)
-    const { accessToken: token } = await must(service.complete({ challenge: first, ...used }))
-    const { challenge } = await beginProof({ token })
-    expectField(await prove({ token }, { challenge, ...used }), '/code')
-    service.clock.advance(30)
-    await must(prove({ token }, { challenge, ...totpOf(person) }))
-  })
-
-  test('concurrent re-authentication with one key issues one pair of tokens', async () => {
-    const { person, token, challenge } = await proving()
-    const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
-    const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'slow', at: n % 2 })))
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
-    expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
-    expect(await service.wrongCodesOf(person)).toBe(0)
-    expect(await listAudit(service.db, 'second_factor', person)).toEqual([])
-  })
-
-  test('re-authentication by password keeps the factor that a concurrent request confirms', async () => {
-    const person = await service.addUser(admin)
-    const { accessToken: token, refreshToken } = await service.loginAs(person)
-    const { id, secret } = await service.beginTotp({ token })
-    const json = { code: codeAt(secret, now()) }
-    const [proof, confirmed] = await Promise.all([
-      prove({ token }, { password: PASSWORD }),
-      call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
-    ])
-    expect([proof.status, confirmed.status]).toEqual([200, 200])
-    const last = await must(service.refresh(proof.body.refreshToken ?? refreshToken))
-    expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
-  })
-
-  test('re-authentication works with a challenge of its session, for five minutes', async () => {
-    const { person, token, right } = await proving()
-    const { accessToken: second } = await must(service.signInByTotp(person))
-    const { token: foreign } = await service.personWithTotp(admin)
-    for (const other of [second, foreign]) expectField(await prove({ token: other }, right()), '/challenge')
-    service.clock.advance(301)
-    expectField(await prove({ token }, right()), '/challenge')
-  })
+test('re-authentication needs the code after the password', async () => {
+  const { person, token } = await staleByTotp()
+  await expectOld({ token })
+  const { challenge, ...asked } = await beginProof({ token })
+  expect(challenge).toMatch(/^[\w-]{43}$/)
+  expect(asked).toEqual({ methods: ['totp', 'recovery_code'] })
+  await expectOld({ token })
+  const proven = await must(prove({ token }, { challenge, ...totpOf(person) }))
+  const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
+  expect(claimsOf(proven.accessToken)).toMatchObject(proof)
+  await expectRecent({ token: proven.accessToken })
+  // The previous token does not become recent (ASVS 7.2.4).
+  await expectOld({ token })
+  const next = await must(service.refresh(proven.refreshToken, { at: 1 }))
+  await expectRecent({ token: next.accessToken })
 })
 
-describe('with a passkey', () => {
-  const beginByPasskey = (credential: Credential) => call('/auth/reauthenticate/passkey/options', credential)
+test('re-authentication counts concurrent retries with one key as one try', async () => {
+  const { person, token, challenge, wrong, right } = await proving()
+  const lookUps = async () => {
+    const metrics = (await service.registries[0]?.metrics()) ?? ''
+    return Number(/gatehouse_batch_size_sum\{batch="sessions"\} (\d+)/.exec(metrics)?.[1])
+  }
+  const before = await lookUps()
+  const retries = await service.db.transaction().execute(async (tx) => {
+    await sql`select from second_factor_challenges where user_id = ${person.userId} for update`.execute(tx)
+    const asked = times(20, () => prove({ token }, wrong, { key: 'wrong' }))
+    await expect.poll(lookUps).toBe(before + 20)
+    // What came before these requests, whose bodies are read like theirs, has come as far as it can.
+    const dead = { ...wrong, challenge: challenge.toUpperCase() }
+    for (const _ of times(5, () => {})) expectField(await prove({ token }, dead), '/challenge')
+    return { asked }
+  })
+  for (const answer of await Promise.all(retries.asked)) expectField(answer, '/code')
+  for (const key of ['second', 'third', 'fourth'])
+    expectField(await prove({ token }, wrong, { key }), '/code')
+  // The fifth.
+  expect((await prove({ token }, right(), { key: 'fifth' })).status).toBe(200)
+})
 
-  test('re-authentication by passkey needs no password, and accepts no recovery code', async () => {
-    const { token, id, recoveryCodes, authenticator } = await service.personWithPasskey(admin)
-    const { challenge, passkeyOptions } = await must(beginByPasskey({ token }))
-    expect(passkeyOptions).toMatchObject({ challenge, allowCredentials: [{ id: authenticator.id }] })
-    const byCode = { challenge, method: 'recovery_code', code: recoveryCodes?.[0] }
-    expectField(await prove({ token }, byCode), '/method')
+test('re-authentication repeats a lost response, only for its key and code', async () => {
+  const { token, right } = await proving()
+  const given = right()
+  const first = await must(prove({ token }, given, { key: 'proof' }))
+  service.clock.advance(20)
+  const again = await must(prove({ token }, given, { key: 'proof', at: 1 }))
+  expect(again.refreshToken).toBe(first.refreshToken)
+  expectField(await prove({ token }, given), '/challenge')
+  expectField(await prove({ token }, given, { key: 'other' }), '/challenge')
+  expectField(await prove({ token }, { ...given, code: '000000' }, { key: 'proof' }), '/challenge')
+  // With the token of after, the same request would be a proof without a code.
+  service.clock.advance(61)
+  await must(service.refresh(first.refreshToken))
+  for (const one of [token, first.accessToken]) {
+    const { status } = await prove({ token: one }, given, { key: 'proof' })
+    expect(status).toBeGreaterThanOrEqual(400)
+  }
+})
+
+test('re-authentication succeeds once for ten concurrent requests with one cookie and code', async () => {
+  const person = await service.personWithTotp(admin)
+  const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+  service.clock.advance(16 * 60)
+  await expectOld({ cookie })
+  const { challenge } = await beginProof({ cookie })
+  const given = { challenge, ...totpOf(person) }
+  const answers = await Promise.all(times(10, (n) => prove({ cookie }, given, { at: n % 2 })))
+  const [done, ...others] = answers.filter(({ status }) => status === 204)
+  expect(others).toEqual([])
+  await expectRecent({ cookie: done ? cookieFrom(done) : '' })
+  expectProblem(await service.getSession({ cookie }), [401, 'invalid_token'])
+  expect(answers.filter(({ status }) => status >= 500)).toEqual([])
+})
+
+test('re-authentication rejects wrong codes at their field, five times at most', async () => {
+  const { token, refreshToken, wrong, right } = await proving()
+  for (const _ of times(5, () => 0)) expectField(await prove({ token }, wrong), '/code')
+  expectField(await prove({ token }, right()), '/challenge')
+  await expectOld({ token })
+  expect((await service.refresh(refreshToken)).status).toBe(200)
+})
+
+test('re-authentication with a used code costs one try (RFC 6238 section 5.2)', async () => {
+  const person = await service.personWithTotp(admin)
+  const { challenge: first } = await service.begin(person)
+  const used = totpOf(person)
+  const { accessToken: token } = await must(service.complete({ challenge: first, ...used }))
+  const { challenge } = await beginProof({ token })
+  expectField(await prove({ token }, { challenge, ...used }), '/code')
+  service.clock.advance(30)
+  await must(prove({ token }, { challenge, ...totpOf(person) }))
+})
+
+test('concurrent re-authentication with one key issues one pair of tokens', async () => {
+  const { person, token, challenge } = await proving()
+  const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
+  const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'slow', at: n % 2 })))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
+  expect(await service.wrongCodesOf(person)).toBe(0)
+  expect(await listAudit(service.db, 'second_factor', person)).toEqual([])
+})
+
+test('re-authentication by password keeps the factor that a concurrent request confirms', async () => {
+  const person = await service.addUser(admin)
+  const { accessToken: token, refreshToken } = await service.loginAs(person)
+  const { id, secret } = await service.beginTotp({ token })
+  const json = { code: codeAt(secret, now()) }
+  const [proof, confirmed] = await Promise.all([
+    prove({ token }, { password: PASSWORD }),
+    call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
+  ])
+  expect([proof.status, confirmed.status]).toEqual([200, 200])
+  const last = await must(service.refresh(proof.body.refreshToken ?? refreshToken))
+  expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+})
+
+test('re-authentication works with a challenge of its session, for five minutes', async () => {
+  const { person, token, right } = await proving()
+  const { accessToken: second } = await must(service.signInByTotp(person))
+  const { token: foreign } = await service.personWithTotp(admin)
+  for (const other of [second, foreign]) expectField(await prove({ token: other }, right()), '/challenge')
+  service.clock.advance(301)
+  expectField(await prove({ token }, right()), '/challenge')
+})
+
+const beginByPasskey = (credential: Credential) => call('/auth/reauthenticate/passkey/options', credential)
+
+test('re-authentication by passkey needs no password, and accepts no recovery code', async () => {
+  const { token, id, recoveryCodes, authenticator } = await service.personWithPasskey(admin)
+  const { challenge, passkeyOptions } = await must(beginByPasskey({ token }))
+  expect(passkeyOptions).toMatchObject({ challenge, allowCredentials: [{ id: authenticator.id }] })
+  const byCode = { challenge, method: 'recovery_code', code: recoveryCodes?.[0] }
+  expectField(await prove({ token }, byCode), '/method')
+  const response = authenticator.get(passkeyOptions)
+  const { accessToken } = await must(prove({ token }, { challenge, method: 'passkey', response }))
+  const authTime = Math.floor(now() / 1000)
+  expect(claimsOf(accessToken)).toMatchObject({ amr: ['swk', 'user', 'mfa'], auth_time: authTime })
+  await service.addTotp({ token: accessToken })
+  await must(service.removeFactor(id, accessToken))
+  expectProblem(await beginByPasskey({ token: accessToken }), [409, 'factor_required'])
+})
+
+test('re-authentication rejects the passkey of a different member', async () => {
+  const [person, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
+  const { challenge, passkeyOptions = { challenge: '' } } = await beginProof({ token: person.token })
+  const proveBy = ({ authenticator }: typeof person) => {
     const response = authenticator.get(passkeyOptions)
-    const { accessToken } = await must(prove({ token }, { challenge, method: 'passkey', response }))
-    const authTime = Math.floor(now() / 1000)
-    expect(claimsOf(accessToken)).toMatchObject({ amr: ['swk', 'user', 'mfa'], auth_time: authTime })
-    await service.addTotp({ token: accessToken })
-    await must(service.removeFactor(id, accessToken))
-    expectProblem(await beginByPasskey({ token: accessToken }), [409, 'factor_required'])
-  })
-
-  test('re-authentication rejects the passkey of a different member', async () => {
-    const [person, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
-    const { challenge, passkeyOptions = { challenge: '' } } = await beginProof({ token: person.token })
-    const proveBy = ({ authenticator }: typeof person) => {
-      const response = authenticator.get(passkeyOptions)
-      return prove({ token: person.token }, { challenge, method: 'passkey', response })
-    }
-    expectField(await proveBy(other), '/response')
-    const { accessToken } = await must(proveBy(person))
-    expect(claimsOf(accessToken)['amr']).toEqual(['pwd', 'swk', 'user', 'mfa'])
-  })
+    return prove({ token: person.token }, { challenge, method: 'passkey', response })
+  }
+  expectField(await proveBy(other), '/response')
+  const { accessToken } = await must(proveBy(person))
+  expect(claimsOf(accessToken)['amr']).toEqual(['pwd', 'swk', 'user', 'mfa'])
 })
 
 test('a session without the second factor is not a recent authentication', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { voidPassword } from '../../src/sign-in/proofs.ts'
@@ -32,94 +32,90 @@ async function beginTwice() {
   return { person, finish }
 }
 
-describe('sign-ins', () => {
-  const settle = async () => {
-    await settleLapsedAcrossCompanies({ db, system: service.clock }, now())
-    return 0
-  }
+const settle = async () => {
+  await settleLapsedAcrossCompanies({ db, system: service.clock }, now())
+  return 0
+}
 
-  test('a sign-in completes while an abandoned one is settled', async () => {
-    for (const isFirst of [true, false]) {
-      const { person, finish } = await beginTwice()
-      const acts = isFirst ? [settle, finish] : [finish, settle]
-      expect((await releaseTogether(person.userId, acts)).toSorted()).toEqual([0, 200])
-    }
-  })
-
-  test('a sign-in leaves no session after a concurrent reset by an operator', async () => {
-    for (const isFirst of [true, false]) {
-      const { person, finish } = await beginTwice()
-      const reset = async () => {
-        await resetSecondFactors(service.context, person.companyId, person, now())
-        return 0
-      }
-      const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
-      // Whichever comes first, nothing of the member is open afterwards.
-      expect([one, other].toSorted()).toEqual([0, isFirst ? 401 : 200])
-      const live = await db
-        .selectFrom('sessions as s')
-        .innerJoin('users as u', (join) =>
-          join.onRef('u.user_id', '=', 's.user_id').onRef('u.session_epoch', '=', 's.user_epoch'),
-        )
-        .select('s.session_id')
-        .where('s.user_id', '=', person.userId)
-        .execute()
-      expect(live).toEqual([])
-    }
-  })
-
-  test('a sign-in does not deadlock with a deletion by an operator', async () => {
+test('a sign-in completes while an abandoned one is settled', async () => {
+  for (const isFirst of [true, false]) {
     const { person, finish } = await beginTwice()
-    const remove = async () => {
-      await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
-      return 0
-    }
-    expect((await releaseTogether(person.userId, [finish, remove])).toSorted()).toEqual([0, 200])
-  })
+    const acts = isFirst ? [settle, finish] : [finish, settle]
+    expect((await releaseTogether(person.userId, acts)).toSorted()).toEqual([0, 200])
+  }
 })
 
-describe('passwords revoked for wrong codes', () => {
-  const { signal } = new AbortController()
-  const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
+test('a sign-in leaves no session after a concurrent reset by an operator', async () => {
+  for (const isFirst of [true, false]) {
+    const { person, finish } = await beginTwice()
+    const reset = async () => {
+      await resetSecondFactors(service.context, person.companyId, person, now())
+      return 0
+    }
+    const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
+    // Whichever comes first, nothing of the member is open afterwards.
+    expect([one, other].toSorted()).toEqual([0, isFirst ? 401 : 200])
+    const live = await db
+      .selectFrom('sessions as s')
+      .innerJoin('users as u', (join) =>
+        join.onRef('u.user_id', '=', 's.user_id').onRef('u.session_epoch', '=', 's.user_epoch'),
+      )
+      .select('s.session_id')
+      .where('s.user_id', '=', person.userId)
+      .execute()
+    expect(live).toEqual([])
+  }
+})
 
-  test('a password revoked twice concurrently leaves one email with a link', async () => {
-    const person = await service.personWithTotp(admin)
-    await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
-    const context = { db, system: service.clock }
-    for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
-    await service.mailbox.mailTo(person.email, 'Somebody knows your password')
-    const { token } = await service.mailbox.mailTo(person.email, 'Reset your password')
-    const json = { token, newPassword: 'another fine battery' }
-    expect((await call('/auth/password/reset', { json })).status).toBe(204)
-  })
+test('a sign-in does not deadlock with a deletion by an operator', async () => {
+  const { person, finish } = await beginTwice()
+  const remove = async () => {
+    await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
+    return 0
+  }
+  expect((await releaseTogether(person.userId, [finish, remove])).toSorted()).toEqual([0, 200])
+})
 
-  test('a revoked password ends a re-authentication that waits for its code', async () => {
-    const person = await service.personWithTotp(admin)
-    const proof = await must(
-      call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
-    )
-    await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
-    await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
-    const json = { challenge: proof.challenge, ...totpOf(person) }
-    const refused = await call('/auth/reauthenticate', { token: person.token, json })
-    expect([refused.status, refused.body.code, refused.body.reason]).toEqual([
-      401,
-      'session_ended',
-      'password_reset',
-    ])
-  })
+const { signal } = new AbortController()
+const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
 
-  test('a new password starts without the wrong codes of the previous one', async () => {
-    const person = await service.personWithTotp(admin)
-    const { accessToken: token } = await must(service.signInByTotp(person))
-    await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
-    const newPassword = 'another fine battery'
-    await must(call('/auth/password/change', { token, json: { currentPassword: PASSWORD, newPassword } }))
-    const after = { ...person, password: newPassword }
-    const { challenge } = await begin(after)
-    expect((await complete({ challenge, method: 'totp', code: '000000' })).status).toBe(401)
-    expect((await service.signInByTotp(after)).status).toBe(200)
-  })
+test('a password revoked twice concurrently leaves one email with a link', async () => {
+  const person = await service.personWithTotp(admin)
+  await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
+  const context = { db, system: service.clock }
+  for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
+  await service.mailbox.mailTo(person.email, 'Somebody knows your password')
+  const { token } = await service.mailbox.mailTo(person.email, 'Reset your password')
+  const json = { token, newPassword: 'another fine battery' }
+  expect((await call('/auth/password/reset', { json })).status).toBe(204)
+})
+
+test('a revoked password ends a re-authentication that waits for its code', async () => {
+  const person = await service.personWithTotp(admin)
+  const proof = await must(
+    call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
+  )
+  await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
+  await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
+  const json = { challenge: proof.challenge, ...totpOf(person) }
+  const refused = await call('/auth/reauthenticate', { token: person.token, json })
+  expect([refused.status, refused.body.code, refused.body.reason]).toEqual([
+    401,
+    'session_ended',
+    'password_reset',
+  ])
+})
+
+test('a new password starts without the wrong codes of the previous one', async () => {
+  const person = await service.personWithTotp(admin)
+  const { accessToken: token } = await must(service.signInByTotp(person))
+  await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
+  const newPassword = 'another fine battery'
+  await must(call('/auth/password/change', { token, json: { currentPassword: PASSWORD, newPassword } }))
+  const after = { ...person, password: newPassword }
+  const { challenge } = await begin(after)
+  expect((await complete({ challenge, method: 'totp', code: '000000' })).status).toBe(401)
+  expect((await service.signInByTotp(after)).status).toBe(200)
 })
 
 test('the notice of an admin reset survives a new reset request', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
@@ -25,244 +25,236 @@ const now = () => service.clock.now()
 const recoveryCodesOf = async (token: string) =>
   (await must(call('/auth/second-factors', { method: 'GET', token }))).recoveryCodes
 
-describe('authenticator apps', () => {
-  test('a member with an authenticator app signs in with password and code', async () => {
-    const person = await service.personWithTotp(admin)
-    const answer = await service.login(person)
-    expect(answer.status).toBe(401)
-    expect(answer.headers['www-authenticate']).toBe('Bearer realm="gatehouse"')
-    expect(answer.body).toMatchObject({
-      code: 'second_factor_required',
-      category: 'authentication',
-      challenge: expect.stringMatching(/^[\w-]{43}$/),
-      methods: ['totp', 'recovery_code'],
-    })
-    expect(answer.body).not.toHaveProperty('passkeyOptions')
-    const signedIn = await must(complete({ challenge: answer.body.challenge, ...totpOf(person) }))
-    const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
-    expect(claimsOf(signedIn.accessToken)).toMatchObject(proof)
-    expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
-    service.clock.advance(600)
-    const refreshed = await must(service.refresh(signedIn.refreshToken))
-    expect(claimsOf(refreshed.accessToken)).toMatchObject(proof)
+test('a member with an authenticator app signs in with password and code', async () => {
+  const person = await service.personWithTotp(admin)
+  const answer = await service.login(person)
+  expect(answer.status).toBe(401)
+  expect(answer.headers['www-authenticate']).toBe('Bearer realm="gatehouse"')
+  expect(answer.body).toMatchObject({
+    code: 'second_factor_required',
+    category: 'authentication',
+    challenge: expect.stringMatching(/^[\w-]{43}$/),
+    methods: ['totp', 'recovery_code'],
   })
-
-  test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 7.2.4)', async () => {
-    const person = await service.personWithTotp(admin)
-    const former = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
-    const headers = { cookie: `__Host-session=${former}` }
-    const { challenge } = await begin(person, { headers: { ...COOKIE_MODE, ...headers } })
-    expect((await service.getSession({ cookie: former })).status).toBe(200)
-    const given = { challenge, ...totpOf(person) }
-    const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
-    expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
-    // The mode was chosen with the password.
-    expectField(await complete(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
-    const answer = await complete(given, { headers })
-    expect(answer.status).toBe(200)
-    expect(answer.body).not.toHaveProperty('accessToken')
-    expect(String(answer.headers['set-cookie'])).toMatch(/__Host-device=/)
-    expect((await service.getSession({ cookie: cookieFrom(answer) })).status).toBe(200)
-    const { body } = await service.getSession({ cookie: former })
-    expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
-  })
-
-  test('only codes within 30 seconds of now work (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
-    const person = await service.personWithTotp(admin)
-    service.clock.advance(120)
-    const statuses: number[] = []
-    for (const shift of [-60_000, 60_000, -30_000, 30_000]) {
-      const { challenge } = await begin(person)
-      const code = codeAt(person.secret, now() + shift)
-      statuses.push((await complete({ challenge, method: 'totp', code })).status)
-    }
-    expect(statuses).toEqual([401, 401, 200, 200])
-  })
-
-  test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
-    const person = await service.addUser(admin)
-    const { accessToken: token } = await service.loginAs(person)
-    const { id, secret } = await service.beginTotp({ token })
-    const json = { code: codeAt(secret, now()) }
-    await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json }))
-    const signInBy = async (shift: number) => {
-      const { challenge } = await begin(person)
-      return await complete({ challenge, method: 'totp', code: codeAt(secret, now() + shift) })
-    }
-    // That code confirmed the app.
-    expectWrong(await signInBy(0))
-    service.clock.advance(60)
-    await must(signInBy(0))
-    for (const shift of [0, -30_000]) expectWrong(await signInBy(shift))
-  })
+  expect(answer.body).not.toHaveProperty('passkeyOptions')
+  const signedIn = await must(complete({ challenge: answer.body.challenge, ...totpOf(person) }))
+  const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
+  expect(claimsOf(signedIn.accessToken)).toMatchObject(proof)
+  expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
+  service.clock.advance(600)
+  const refreshed = await must(service.refresh(signedIn.refreshToken))
+  expect(claimsOf(refreshed.accessToken)).toMatchObject(proof)
 })
 
-describe('concurrent requests on two instances (ASVS 2.3.4, 15.4.2)', () => {
-  async function expectOne(attempt: (n: number) => object) {
-    const answers = await Promise.all(times(10, (n) => complete(attempt(n), { at: n % 2 })))
-    const refused = answers.filter(({ status }) => status !== 200)
-    expect(refused).toHaveLength(9)
-    for (const answer of refused) expectWrong(answer)
+test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 7.2.4)', async () => {
+  const person = await service.personWithTotp(admin)
+  const former = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+  const headers = { cookie: `__Host-session=${former}` }
+  const { challenge } = await begin(person, { headers: { ...COOKIE_MODE, ...headers } })
+  expect((await service.getSession({ cookie: former })).status).toBe(200)
+  const given = { challenge, ...totpOf(person) }
+  const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
+  expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
+  // The mode was chosen with the password.
+  expectField(await complete(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
+  const answer = await complete(given, { headers })
+  expect(answer.status).toBe(200)
+  expect(answer.body).not.toHaveProperty('accessToken')
+  expect(String(answer.headers['set-cookie'])).toMatch(/__Host-device=/)
+  expect((await service.getSession({ cookie: cookieFrom(answer) })).status).toBe(200)
+  const { body } = await service.getSession({ cookie: former })
+  expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
+})
+
+test('only codes within 30 seconds of now work (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
+  const person = await service.personWithTotp(admin)
+  service.clock.advance(120)
+  const statuses: number[] = []
+  for (const shift of [-60_000, 60_000, -30_000, 30_000]) {
+    const { challenge } = await begin(person)
+    const code = codeAt(person.secret, now() + shift)
+    statuses.push((await complete({ challenge, method: 'totp', code })).status)
   }
-  /** Each has five tries. */
-  const beginFive = async (person: Parameters<typeof begin>[0]) =>
-    await Promise.all(times(5, async () => (await begin(person)).challenge))
-
-  test('one of ten requests signs in with one code and one challenge', async () => {
-    const person = await service.personWithTotp(admin)
-    const { challenge } = await begin(person)
-    await expectOne(() => ({ challenge, ...totpOf(person) }))
-    // Nobody guessed, so the password is not closer to being revoked.
-    expect(await wrongCodesOf(person)).toBe(0)
-  })
-
-  test('one of ten requests signs in with one code and five challenges', async () => {
-    const person = await service.personWithTotp(admin)
-    const challenges = await beginFive(person)
-    await expectOne((n) => ({ challenge: challenges[n % 5], ...totpOf(person) }))
-  })
-
-  test('one of ten requests signs in with one recovery code', async () => {
-    const person = await service.personWithTotp(admin)
-    const challenges = await beginFive(person)
-    const code = person.recoveryCodes?.[0]
-    await expectOne((n) => ({ challenge: challenges[n % 5], method: 'recovery_code', code }))
-    expect(await wrongCodesOf(person)).toBe(0)
-    const { accessToken } = await must(service.signInByTotp(person))
-    expect(await recoveryCodesOf(accessToken)).toBe(9)
-  })
-
-  test('one of ten requests signs in with one passkey response', async () => {
-    const person = await service.personWithPasskey(admin)
-    const { challenge, passkeyOptions } = await begin(person)
-    const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
-    await expectOne(() => ({ challenge, method: 'passkey', response }))
-  })
+  expect(statuses).toEqual([401, 401, 200, 200])
 })
 
-describe('recovery codes (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
-  test('a recovery code of 24 letters, from an earlier release, works', async () => {
-    const person = await service.personWithTotp(admin)
+test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
+  const person = await service.addUser(admin)
+  const { accessToken: token } = await service.loginAs(person)
+  const { id, secret } = await service.beginTotp({ token })
+  const json = { code: codeAt(secret, now()) }
+  await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json }))
+  const signInBy = async (shift: number) => {
     const { challenge } = await begin(person)
-    const digests = createDigests(service.config.masterKeys)
-    const { digest, keyId } = digests.current('recovery code', admin.companyId, person.userId, 'A'.repeat(24))
-    const row = { company_id: admin.companyId, user_id: person.userId, digest, key_id: keyId }
-    await db.insertInto('recovery_codes').values(row).execute()
-    const code = 'AAAA-AAAA-AAAA-AAAA-AAAA-AAAA'
-    await must(complete({ challenge, method: 'recovery_code', code }))
-  })
-
-  test('a recovery code has 130 bits, and works once, in any spelling', async () => {
-    const person = await service.personWithTotp(admin)
-    const codes = person.recoveryCodes ?? []
-    expect(new Set(codes).size).toBe(10)
-    for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){6}[0-9A-HJKMNP-TV-Z]{2}$/)
-    const [code = ''] = codes
-    const { challenge } = await begin(person)
-    const written = ` ${code.toLowerCase().replaceAll('-', '–')}`
-    const signedIn = await must(complete({ challenge, method: 'recovery_code', code: written }))
-    expect(claimsOf(signedIn.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
-    const again = await begin(person)
-    expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
-    expect(await recoveryCodesOf(signedIn.accessToken)).toBe(9)
-    const other = await begin(await service.personWithTotp(admin))
-    expectWrong(await complete({ challenge: other.challenge, method: 'recovery_code', code: codes[1] }))
-  })
-
-  test('the use of a recovery code is emailed and audited (ASVS 6.3.7)', async () => {
-    const person = await service.personWithTotp(admin)
-    await must(service.signInByTotp(person))
-    const { challenge } = await begin(person)
-    const [code] = person.recoveryCodes ?? []
-    await must(complete({ challenge, method: 'recovery_code', code }))
-    const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
-    expect(told.email.text).toContain('9 are left')
-    expect(told.raw).not.toContain(code)
-    const used = { outcome: 'done', details: { codesLeft: 9 } }
-    expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
-    const signedIn = { outcome: 'done', details: { methods: ['pwd', 'otp', 'mfa'] } }
-    const first = { outcome: 'done', details: null }
-    expect(await listAudit(db, 'sign_in', person)).toMatchObject([first, signedIn, signedIn])
-  })
-})
-
-describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
-  async function begun(company = admin) {
-    const person = await service.personWithTotp(company)
-    const { challenge } = await begin(person)
-    return { person, challenge }
+    return await complete({ challenge, method: 'totp', code: codeAt(secret, now() + shift) })
   }
-  const finish = (challenge: string, person: { secret: string }) => complete({ challenge, ...totpOf(person) })
+  // That code confirmed the app.
+  expectWrong(await signInBy(0))
+  service.clock.advance(60)
+  await must(signInBy(0))
+  for (const shift of [0, -30_000]) expectWrong(await signInBy(shift))
+})
 
-  test('a challenge is invalid after five tries, even concurrent ones', async () => {
-    const { person, challenge } = await begun()
-    const guess = (n: number) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })
-    for (const answer of await Promise.all(times(10, guess))) expectWrong(answer)
-    expectWrong(await finish(challenge, person))
-    expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
-  })
+async function expectOne(attempt: (n: number) => object) {
+  const answers = await Promise.all(times(10, (n) => complete(attempt(n), { at: n % 2 })))
+  const refused = answers.filter(({ status }) => status !== 200)
+  expect(refused).toHaveLength(9)
+  for (const answer of refused) expectWrong(answer)
+}
+/** Each has five tries. */
+const beginFive = async (person: Parameters<typeof begin>[0]) =>
+  await Promise.all(times(5, async () => (await begin(person)).challenge))
 
-  test('a challenge works after four wrong tries, and only once', async () => {
-    const { person, challenge } = await begun()
-    for (const code of ['000000', '000001', '12345', 'abcdef'])
-      expectWrong(await complete({ challenge, method: 'totp', code }))
-    expect((await finish(challenge, person)).status).toBe(200)
-    service.clock.advance(30)
-    expectWrong(await finish(challenge, person))
-  })
+test('one of ten requests signs in with one code and one challenge (ASVS 2.3.4, 15.4.2)', async () => {
+  const person = await service.personWithTotp(admin)
+  const { challenge } = await begin(person)
+  await expectOne(() => ({ challenge, ...totpOf(person) }))
+  // Nobody guessed, so the password is not closer to being revoked.
+  expect(await wrongCodesOf(person)).toBe(0)
+})
 
-  type Begun = Awaited<ReturnType<typeof begun>>['person']
-  test.for<[what: string, act: (person: Begun) => Promise<unknown>]>([
-    ['five minutes', async () => service.clock.advance(301)],
-    [
-      'a change of the password',
-      async ({ token }) => {
-        const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
-        await must(call('/auth/password/change', { token, json }))
-      },
-    ],
-    ['a new factor', async ({ token }) => await service.addPasskey({ token })],
-    ['a sign-in from the same network', async (person) => await must(service.signInByTotp(person))],
-    [
-      'its user was disabled, even temporarily',
-      async (person) => {
-        for (const status of ['disabled', 'active'] as const)
-          await changeUserStatus(service.context, person.companyId, person, status)
-      },
-    ],
-    [
-      'its company was suspended, even temporarily',
-      async ({ companyId }) => {
-        for (const status of ['suspended', 'active'] as const)
-          await changeCompanyStatus(service.context, companyId, status)
-      },
-    ],
-  ])('a challenge is invalid after %s', async ([, act]) => {
-    const { person, challenge } = await begun(await service.addCompany())
-    await act(person)
-    expectWrong(await finish(challenge, person))
-  })
+test('one of ten requests signs in with one code and five challenges', async () => {
+  const person = await service.personWithTotp(admin)
+  const challenges = await beginFive(person)
+  await expectOne((n) => ({ challenge: challenges[n % 5], ...totpOf(person) }))
+})
 
-  test('a challenge is invalid after a factor was removed', async () => {
-    const person = await service.personWithTotp(admin)
-    const { id } = await service.addPasskey({ token: person.token })
-    const { challenge } = await begin(person)
-    await must(service.removeFactor(id, person.token))
-    expectWrong(await finish(challenge, person))
-  })
+test('one of ten requests signs in with one recovery code', async () => {
+  const person = await service.personWithTotp(admin)
+  const challenges = await beginFive(person)
+  const code = person.recoveryCodes?.[0]
+  await expectOne((n) => ({ challenge: challenges[n % 5], method: 'recovery_code', code }))
+  expect(await wrongCodesOf(person)).toBe(0)
+  const { accessToken } = await must(service.signInByTotp(person))
+  expect(await recoveryCodesOf(accessToken)).toBe(9)
+})
 
-  test('a challenge for nobody, a different user, or purpose does not work', async () => {
-    const { challenge } = await begun()
-    const other = await service.personWithTotp(await service.addCompany())
-    for (const wrong of [challenge, 'x', 'A'.repeat(43), '%00', "' or 1=1 --"])
-      expectWrong(await finish(wrong, other))
-    const { accessToken: token } = await must(service.signInByTotp(other))
-    const json = { challenge, ...totpOf(other) }
-    expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
-    // And that of a proof opens no session.
-    const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
-    expectWrong(await finish(proof.challenge, other))
-  })
+test('one of ten requests signs in with one passkey response', async () => {
+  const person = await service.personWithPasskey(admin)
+  const { challenge, passkeyOptions } = await begin(person)
+  const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
+  await expectOne(() => ({ challenge, method: 'passkey', response }))
+})
+
+test('a recovery code of 24 letters, from an earlier release, works', async () => {
+  const person = await service.personWithTotp(admin)
+  const { challenge } = await begin(person)
+  const digests = createDigests(service.config.masterKeys)
+  const { digest, keyId } = digests.current('recovery code', admin.companyId, person.userId, 'A'.repeat(24))
+  const row = { company_id: admin.companyId, user_id: person.userId, digest, key_id: keyId }
+  await db.insertInto('recovery_codes').values(row).execute()
+  const code = 'AAAA-AAAA-AAAA-AAAA-AAAA-AAAA'
+  await must(complete({ challenge, method: 'recovery_code', code }))
+})
+
+test('a recovery code has 130 bits, and works once, in any spelling (ASVS 6.5.1, 6.5.2, 6.5.3)', async () => {
+  const person = await service.personWithTotp(admin)
+  const codes = person.recoveryCodes ?? []
+  expect(new Set(codes).size).toBe(10)
+  for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){6}[0-9A-HJKMNP-TV-Z]{2}$/)
+  const [code = ''] = codes
+  const { challenge } = await begin(person)
+  const written = ` ${code.toLowerCase().replaceAll('-', '–')}`
+  const signedIn = await must(complete({ challenge, method: 'recovery_code', code: written }))
+  expect(claimsOf(signedIn.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+  const again = await begin(person)
+  expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
+  expect(await recoveryCodesOf(signedIn.accessToken)).toBe(9)
+  const other = await begin(await service.personWithTotp(admin))
+  expectWrong(await complete({ challenge: other.challenge, method: 'recovery_code', code: codes[1] }))
+})
+
+test('the use of a recovery code is emailed and audited (ASVS 6.3.7)', async () => {
+  const person = await service.personWithTotp(admin)
+  await must(service.signInByTotp(person))
+  const { challenge } = await begin(person)
+  const [code] = person.recoveryCodes ?? []
+  await must(complete({ challenge, method: 'recovery_code', code }))
+  const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
+  expect(told.email.text).toContain('9 are left')
+  expect(told.raw).not.toContain(code)
+  const used = { outcome: 'done', details: { codesLeft: 9 } }
+  expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
+  const signedIn = { outcome: 'done', details: { methods: ['pwd', 'otp', 'mfa'] } }
+  const first = { outcome: 'done', details: null }
+  expect(await listAudit(db, 'sign_in', person)).toMatchObject([first, signedIn, signedIn])
+})
+
+async function begun(company = admin) {
+  const person = await service.personWithTotp(company)
+  const { challenge } = await begin(person)
+  return { person, challenge }
+}
+const finish = (challenge: string, person: { secret: string }) => complete({ challenge, ...totpOf(person) })
+
+test('a challenge is invalid after five tries, even concurrent ones (ASVS 6.6.3)', async () => {
+  const { person, challenge } = await begun()
+  const guess = (n: number) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })
+  for (const answer of await Promise.all(times(10, guess))) expectWrong(answer)
+  expectWrong(await finish(challenge, person))
+  expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
+})
+
+test('a challenge works after four wrong tries, and only once', async () => {
+  const { person, challenge } = await begun()
+  for (const code of ['000000', '000001', '12345', 'abcdef'])
+    expectWrong(await complete({ challenge, method: 'totp', code }))
+  expect((await finish(challenge, person)).status).toBe(200)
+  service.clock.advance(30)
+  expectWrong(await finish(challenge, person))
+})
+
+type Begun = Awaited<ReturnType<typeof begun>>['person']
+test.for<[what: string, act: (person: Begun) => Promise<unknown>]>([
+  ['five minutes', async () => service.clock.advance(301)],
+  [
+    'a change of the password',
+    async ({ token }) => {
+      const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+      await must(call('/auth/password/change', { token, json }))
+    },
+  ],
+  ['a new factor', async ({ token }) => await service.addPasskey({ token })],
+  ['a sign-in from the same network', async (person) => await must(service.signInByTotp(person))],
+  [
+    'its user was disabled, even temporarily',
+    async (person) => {
+      for (const status of ['disabled', 'active'] as const)
+        await changeUserStatus(service.context, person.companyId, person, status)
+    },
+  ],
+  [
+    'its company was suspended, even temporarily',
+    async ({ companyId }) => {
+      for (const status of ['suspended', 'active'] as const)
+        await changeCompanyStatus(service.context, companyId, status)
+    },
+  ],
+])('a challenge is invalid after %s', async ([, act]) => {
+  const { person, challenge } = await begun(await service.addCompany())
+  await act(person)
+  expectWrong(await finish(challenge, person))
+})
+
+test('a challenge is invalid after a factor was removed', async () => {
+  const person = await service.personWithTotp(admin)
+  const { id } = await service.addPasskey({ token: person.token })
+  const { challenge } = await begin(person)
+  await must(service.removeFactor(id, person.token))
+  expectWrong(await finish(challenge, person))
+})
+
+test('a challenge for nobody, a different user, or purpose does not work (ASVS 6.6.2)', async () => {
+  const { challenge } = await begun()
+  const other = await service.personWithTotp(await service.addCompany())
+  for (const wrong of [challenge, 'x', 'A'.repeat(43), '%00', "' or 1=1 --"])
+    expectWrong(await finish(wrong, other))
+  const { accessToken: token } = await must(service.signInByTotp(other))
+  const json = { challenge, ...totpOf(other) }
+  expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
+  // And that of a proof opens no session.
+  const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
+  expectWrong(await finish(proof.challenge, other))
 })
 
 test('invalid bodies of the second step return 400 and cost no try', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../../src/crypto/totp.ts'
 import { normalizeCode } from '../../src/crypto/typed-code.ts'
@@ -10,110 +10,104 @@ import { times } from '../support/test-service.ts'
 
 const SECRET = Buffer.from('12345678901234567890')
 
-describe('authenticator apps', () => {
-  /** Appendix D: HOTP of the counters 0 to 9. A counter is the step of a TOTP. */
-  test('codes match the vectors of RFC 4226', () => {
-    const codes = '755224 287082 359152 969429 338314 254676 287922 162583 399871 520489'.split(' ')
-    expect(codes.map((code, counter) => matchTotp(SECRET, code, counter * 30_000))).toEqual(times(10, Number))
-  })
+/** Appendix D: HOTP of the counters 0 to 9. A counter is the step of a TOTP. */
+test('codes match the vectors of RFC 4226', () => {
+  const codes = '755224 287082 359152 969429 338314 254676 287922 162583 399871 520489'.split(' ')
+  expect(codes.map((code, counter) => matchTotp(SECRET, code, counter * 30_000))).toEqual(times(10, Number))
+})
 
-  /** RFC 6238, appendix B, SHA-1: times in seconds, and codes, of whose eight digits apps show the last six. */
-  const totp: [seconds: number, code: string][] = [
-    [59, '94287082'],
-    [1111111109, '07081804'],
-    [1111111111, '14050471'],
-    [1234567890, '89005924'],
-    [2000000000, '69279037'],
-    [20000000000, '65353130'],
+/** RFC 6238, appendix B, SHA-1: times in seconds, and codes, of whose eight digits apps show the last six. */
+const totp: [seconds: number, code: string][] = [
+  [59, '94287082'],
+  [1111111109, '07081804'],
+  [1111111111, '14050471'],
+  [1234567890, '89005924'],
+  [2000000000, '69279037'],
+  [20000000000, '65353130'],
+]
+test('codes match the vectors of RFC 6238, and have exactly six digits', () => {
+  for (const [seconds, code] of totp)
+    expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
+  for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
+    expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
+})
+
+test('the secret of an authenticator app has 160 bits, in a URI', () => {
+  const secret = newTotpSecret(realSystem.randomBytes)
+  expect(secret).toHaveLength(20)
+  const { secret: text, uri } = describeTotp(secret, { issuer: 'A & B: Ltd', email: 'a+b@x.example' })
+  expect(text).toMatch(/^[A-Z2-7]{32}$/)
+  const { protocol, host, pathname, searchParams } = new URL(uri)
+  expect([protocol, host]).toEqual(['otpauth:', 'totp'])
+  expect(decodeURIComponent(pathname)).toContain('a+b@x.example')
+  expect(Object.fromEntries(searchParams)).toEqual({
+    issuer: 'A & B Ltd',
+    secret: text,
+    algorithm: 'SHA1',
+    digits: '6',
+    period: '30',
+  })
+})
+
+// A label is issuer, one colon, account. Apps split it at the first colon, and some refuse a second one.
+test.for([
+  ['Acme: Risk', 'Acme Risk'],
+  ['Acme:Risk :: EU', 'Acme Risk EU'],
+  [' : ', 'gatehouse'],
+] as const)('the label of an authenticator app has one colon for company "%s"', ([companyName, issuer]) => {
+  const about = { issuer: companyName, email: 'ada@acme.example' }
+  const { pathname, searchParams } = new URL(describeTotp(SECRET, about).uri)
+  expect(decodeURIComponent(pathname).replace(/^\/+/, '')).toBe(`${issuer}:ada@acme.example`)
+  expect(searchParams.get('issuer')).toBe(issuer)
+})
+
+test.for([
+  ['digits of other scripts', '７٥۵२𝟐𝟒'],
+  ['spaces around and in it', ' 75\u00a05\u3000224\u202f\t'],
+  ['a hyphen, and the dashes of word processors', '755-2–2—4'],
+  ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
+  ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
+  ['a zero-width space and a direction mark', '\u200e755\u200b224'],
+] as const)('a typed code with %s is normalized', ([, typed]) => {
+  expect(normalizeCode(typed)).toBe('755224')
+  expect(matchTotp(SECRET, typed, 0)).toBe(0)
+  expect(normalizeCode(`AbCd${typed}`)).toBe('AbCd755224')
+})
+
+test('a typed code with decimal digits of any script is normalized', () => {
+  const rows = times(0x2000, (row) => String.fromCodePoint(...times(16, (column) => row * 16 + column)))
+  const digits = rows.join('').match(/\p{Nd}/gu) ?? []
+  expect(digits.length).toBeGreaterThan(600)
+  expect(normalizeCode(digits.join(''))).toBe('0123456789'.repeat(digits.length / 10))
+})
+
+const digests = createDigests([{ id: 'k', key: Buffer.alloc(32, 1) }])
+const member = { companyId: 'c', userId: 'u' }
+const digestOf = (code: string, of = member) => digestsOfCode(digests, of, code)[0]?.digest.toString('hex')
+
+test('recovery codes match in any spelling, for one member only', () => {
+  const [code = ''] = newRecoveryCodes({ randomBytes: (size) => Buffer.from([...Array(size).keys()]) })
+  expect(code).toBe('0123-4567-89AB-CDEF-GHJK-MNPQ-RS')
+  const same = [
+    code,
+    code.toLowerCase(),
+    code.replaceAll('-', ''),
+    code.replaceAll('0', 'o').replaceAll('1', 'l'),
+    code.replaceAll('1', 'i'),
+    code.replaceAll('-', '\u00a0\u2014\u00a0'),
+    code.replace(/[0-9A-Z]/g, (letter) => String.fromCodePoint(letter.charCodeAt(0) + 0xfee0)),
   ]
-  test('codes match the vectors of RFC 6238, and have exactly six digits', () => {
-    for (const [seconds, code] of totp)
-      expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
-    for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
-      expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
-  })
-
-  test('the secret of an authenticator app has 160 bits, in a URI', () => {
-    const secret = newTotpSecret(realSystem.randomBytes)
-    expect(secret).toHaveLength(20)
-    const { secret: text, uri } = describeTotp(secret, { issuer: 'A & B: Ltd', email: 'a+b@x.example' })
-    expect(text).toMatch(/^[A-Z2-7]{32}$/)
-    const { protocol, host, pathname, searchParams } = new URL(uri)
-    expect([protocol, host]).toEqual(['otpauth:', 'totp'])
-    expect(decodeURIComponent(pathname)).toContain('a+b@x.example')
-    expect(Object.fromEntries(searchParams)).toEqual({
-      issuer: 'A & B Ltd',
-      secret: text,
-      algorithm: 'SHA1',
-      digits: '6',
-      period: '30',
-    })
-  })
-
-  // A label is issuer, one colon, account. Apps split it at the first colon, and some refuse a second one.
-  test.for([
-    ['Acme: Risk', 'Acme Risk'],
-    ['Acme:Risk :: EU', 'Acme Risk EU'],
-    [' : ', 'gatehouse'],
-  ] as const)('the label of an authenticator app has one colon for company "%s"', ([companyName, issuer]) => {
-    const about = { issuer: companyName, email: 'ada@acme.example' }
-    const { pathname, searchParams } = new URL(describeTotp(SECRET, about).uri)
-    expect(decodeURIComponent(pathname).replace(/^\/+/, '')).toBe(`${issuer}:ada@acme.example`)
-    expect(searchParams.get('issuer')).toBe(issuer)
-  })
+  expect(new Set(same.map((one) => digestOf(one))).size).toBe(1)
+  expect(digestOf(code)).toMatch(/^[0-9a-f]{64}$/)
+  expect(digestOf(code, { companyId: 'c', userId: 'v' })).not.toBe(digestOf(code))
+  expect(digestOf(code, { companyId: 'd', userId: 'u' })).not.toBe(digestOf(code))
+  for (const other of ['', '1040', `${code}0`, code.replace('1', 'U'), '1'.repeat(23), '1'.repeat(25)])
+    expect(digestOf(other)).toBeUndefined()
 })
 
-describe('typed codes', () => {
-  test.for([
-    ['digits of other scripts', '７٥۵२𝟐𝟒'],
-    ['spaces around and in it', ' 75\u00a05\u3000224\u202f\t'],
-    ['a hyphen, and the dashes of word processors', '755-2–2—4'],
-    ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
-    ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
-    ['a zero-width space and a direction mark', '\u200e755\u200b224'],
-  ] as const)('a typed code with %s is normalized', ([, typed]) => {
-    expect(normalizeCode(typed)).toBe('755224')
-    expect(matchTotp(SECRET, typed, 0)).toBe(0)
-    expect(normalizeCode(`AbCd${typed}`)).toBe('AbCd755224')
-  })
-
-  test('a typed code with decimal digits of any script is normalized', () => {
-    const rows = times(0x2000, (row) => String.fromCodePoint(...times(16, (column) => row * 16 + column)))
-    const digits = rows.join('').match(/\p{Nd}/gu) ?? []
-    expect(digits.length).toBeGreaterThan(600)
-    expect(normalizeCode(digits.join(''))).toBe('0123456789'.repeat(digits.length / 10))
-  })
-})
-
-describe('recovery codes', () => {
-  const digests = createDigests([{ id: 'k', key: Buffer.alloc(32, 1) }])
-  const member = { companyId: 'c', userId: 'u' }
-  const digestOf = (code: string, of = member) => digestsOfCode(digests, of, code)[0]?.digest.toString('hex')
-
-  test('recovery codes match in any spelling, for one member only', () => {
-    const [code = ''] = newRecoveryCodes({ randomBytes: (size) => Buffer.from([...Array(size).keys()]) })
-    expect(code).toBe('0123-4567-89AB-CDEF-GHJK-MNPQ-RS')
-    const same = [
-      code,
-      code.toLowerCase(),
-      code.replaceAll('-', ''),
-      code.replaceAll('0', 'o').replaceAll('1', 'l'),
-      code.replaceAll('1', 'i'),
-      code.replaceAll('-', '\u00a0\u2014\u00a0'),
-      code.replace(/[0-9A-Z]/g, (letter) => String.fromCodePoint(letter.charCodeAt(0) + 0xfee0)),
-    ]
-    expect(new Set(same.map((one) => digestOf(one))).size).toBe(1)
-    expect(digestOf(code)).toMatch(/^[0-9a-f]{64}$/)
-    expect(digestOf(code, { companyId: 'c', userId: 'v' })).not.toBe(digestOf(code))
-    expect(digestOf(code, { companyId: 'd', userId: 'u' })).not.toBe(digestOf(code))
-    for (const other of ['', '1040', `${code}0`, code.replace('1', 'U'), '1'.repeat(23), '1'.repeat(25)])
-      expect(digestOf(other)).toBeUndefined()
-  })
-
-  test('recovery codes are found by any master key, stored by the first', () => {
-    const keys = [2, 1].map((fill) => ({ id: `k${fill}`, key: Buffer.alloc(32, fill) }))
-    const both = digestsOfCode(createDigests(keys), member, 'A'.repeat(24))
-    expect(both.map(({ keyId }) => keyId)).toEqual(['k2', 'k1'])
-    expect(both[1]?.digest.toString('hex')).toBe(digestOf('A'.repeat(24)))
-  })
+test('recovery codes are found by any master key, stored by the first', () => {
+  const keys = [2, 1].map((fill) => ({ id: `k${fill}`, key: Buffer.alloc(32, fill) }))
+  const both = digestsOfCode(createDigests(keys), member, 'A'.repeat(24))
+  expect(both.map(({ keyId }) => keyId)).toEqual(['k2', 'k1'])
+  expect(both[1]?.digest.toString('hex')).toBe(digestOf('A'.repeat(24)))
 })
