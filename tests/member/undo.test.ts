@@ -8,7 +8,7 @@ import { createAuthenticator } from '../support/authenticator.ts'
 import { codeIn, mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { releaseTogether } from '../support/races.ts'
-import { codeAt, expectWrong, must, ORIGIN, useFactorService } from '../support/second-factors.ts'
+import { expectWrong, must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, NEW_PASSWORD, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /**
@@ -47,8 +47,7 @@ async function move(person: { email: string }, token: string) {
 
 /** A member with a new email. */
 async function addMoved(company = admin, role = 'viewer') {
-  const person = await service.addUser(company, role)
-  const token = await tokenOf(person)
+  const { token, refreshToken: _, ...person } = await service.signedIn(company, role)
   return { person, token, ...(await move(person, token)) }
 }
 
@@ -63,10 +62,9 @@ async function resetPassword(person: Person) {
 }
 
 test('a first factor and a new email need codes emailed for them (ASVS 6.6.2)', async () => {
-  const person = await service.addUser(admin)
-  const token = await tokenOf(person)
+  const { token, ...person } = await service.signedIn(admin)
   const { passkeyOptions } = await must(call('/auth/second-factors/passkeys/options', { token }))
-  const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+  const response = createAuthenticator().create(passkeyOptions)
   const addTotp = (json: object) => call('/auth/second-factors/totp', { token, json })
   const addPasskey = (json: object) =>
     call('/auth/second-factors/passkeys', { token, json: { response, name: 'Mine', ...json } })
@@ -133,8 +131,7 @@ test('a new email that a factor confirmed cannot be undone', async () => {
 })
 
 test('an undo undoes all later factors, addresses, links, undos, and invitations', async () => {
-  const person = await service.addUser(admin, 'admin')
-  const token = await tokenOf(person)
+  const { token, ...person } = await service.signedIn(admin, 'admin')
   const invite = async (role: string) => {
     const email = newEmail()
     await must(call('/auth/invitations', { token, json: { email, role } }))
@@ -193,16 +190,14 @@ test('undoing a new email restores the old one, even after resets and undos', as
 })
 
 test('a new email invalidates codes of the old mailbox and unconfirmed apps', async () => {
-  const token = await tokenOf(await service.addUser(admin))
+  const { token } = await service.signedIn(admin)
   const { link } = await requestMove(token)
   const app = await service.beginTotp({ token })
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
   await must(confirmMove(link))
   const json = { mailCode, newEmail: newEmail() }
   expectField(await call('/auth/email/change', { token, json }), '/mailCode')
-  const confirmation = { token, json: { code: codeAt(app.secret, now()) } }
-  const confirmed = await call(`/auth/second-factors/totp/${app.id}/confirm`, confirmation)
-  expectProblem(confirmed, [404, 'not_found'])
+  expectProblem(await service.confirmTotp({ token }, app), [404, 'not_found'])
 })
 
 test('a link to undo works once, for 72 hours (ASVS 2.3.4, 6.5.1, 14.2.1, 15.4.2)', async () => {
@@ -298,12 +293,11 @@ test('an undo does not deadlock with the confirmation of a new email', async () 
 
 test('an undo wins over a factor and an email added concurrently (ASVS 15.4.2)', async () => {
   const { person, token, told } = await addMoved()
-  const { id, secret } = await service.beginTotp({ token })
+  const app = await service.beginTotp({ token })
   const { link } = await requestMove(token)
-  const json = { code: codeAt(secret, now()) }
   const [undone, ...others] = await releaseTogether(service.db, { table: 'users', ...person }, [
     () => undo(told.token),
-    () => call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
+    () => service.confirmTotp({ token }, app, 1),
     () => confirmMove(link, 1),
   ])
   expect(undone?.status).toBe(200)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createAuthenticator } from '../support/authenticator.ts'
-import { COOKIE_MODE, codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
+import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
 
 /** Instances of three deployments on one database, which differ only by the name of their cell. */
 const [NONE, EU1, EU2] = [0, 1, 2]
@@ -37,7 +37,7 @@ test('challenges name their cell and work only there', async () => {
 
   const { accessToken: token } = await service.loginAs(await service.addUser(admin), { at: EU1 })
   const path = '/auth/second-factors/passkeys'
-  const passkey = createAuthenticator(ORIGIN)
+  const passkey = createAuthenticator()
   const { passkeyOptions } = await must(call(`${path}/options`, { token, at: EU1 }))
   // The passkey's owner, too.
   const handle = Buffer.from(passkeyOptions.user.id, 'base64url')

@@ -5,33 +5,22 @@ import { companySecurity } from '../../src/operator/companies.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
-import {
-  type Credential,
-  claimsOf,
-  codeAt,
-  cookieFrom,
-  expectWrong,
-  must,
-  ORIGIN,
-  useFactorService,
-} from '../support/second-factors.ts'
+import { claimsOf, cookieFrom, expectWrong, must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, times } from '../support/test-service.ts'
 
 /** Adding and removing one's own second factors (ASVS 6.5.6). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
-const { call, removeFactor: remove } = service
+const { call, confirmTotp: confirm, removeFactor: remove } = service
 const now = () => service.clock.now()
 const totp = '/auth/second-factors/totp'
 const passkeys = '/auth/second-factors/passkeys'
 
-async function signedIn(role = 'viewer') {
-  const person = await service.addUser(admin, role)
-  return { person, token: (await service.loginAs(person)).accessToken as string }
+async function signedIn() {
+  const person = await service.signedIn(admin)
+  return { person, token: person.token }
 }
-const confirm = (by: Credential, { id, secret }: { id: string; secret: string }, at = 0) =>
-  call(`${totp}/${id}/confirm`, { ...by, json: { code: codeAt(secret, now()) }, at })
 const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
 
 test('an authenticator app takes effect only when its first code is confirmed', async () => {
@@ -92,7 +81,7 @@ test('an authenticator app can be added twice, and both work', async () => {
 
 test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async () => {
   const { person, token } = await signedIn()
-  const authenticator = createAuthenticator(ORIGIN)
+  const authenticator = createAuthenticator()
   const name = ' Ada’s laptop '
   const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, { name })
   expect(recoveryCodes).toHaveLength(10)
@@ -108,7 +97,7 @@ test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async
     { id, kind: 'passkey', name: 'Ada’s laptop', lastUsedAt: new Date(now()).toISOString() },
   ])
   const next = await must(call(`${passkeys}/options`, { token }))
-  const unnamed = { response: createAuthenticator(ORIGIN).create(next.passkeyOptions), name: 'a\nb' }
+  const unnamed = { response: createAuthenticator().create(next.passkeyOptions), name: 'a\nb' }
   expectField(await call(passkeys, { token, json: unnamed }), '/name')
   await must(remove(id, token))
   await service.mailbox.mailTo(person.email, 'A second factor was removed')
@@ -126,7 +115,7 @@ test('a passkey can be added until there are twenty', async () => {
   await service.addPasskey({ token })
   const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
   expect(passkeyOptions.excludeCredentials).toHaveLength(20)
-  const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+  const response = createAuthenticator().create(passkeyOptions)
   const answer = await call(passkeys, { token, json: { response, name: 'one more' } })
   expectProblem(answer, [409, 'quota_reached'])
 })

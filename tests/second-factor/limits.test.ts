@@ -79,7 +79,7 @@ test.for<[what: string, max: number, change: Change]>([
     },
   ],
 ])('%s are limited by member (ASVS 2.4.1)', async ([, max, change]) => {
-  const { accessToken: token } = await service.loginAs(await service.addUser(admin))
+  const { token } = await service.signedIn(admin)
   for (const n of times(max, Number)) expect((await change(token, n)).status).toBeLessThan(300)
   expectProblem(await change(token, max), [429, 'rate_limited'])
 })

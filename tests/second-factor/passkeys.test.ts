@@ -10,7 +10,6 @@ import {
   cookieFrom,
   expectWrong,
   must,
-  ORIGIN,
   useFactorService,
 } from '../support/second-factors.ts'
 import { type Answer, type Person, times } from '../support/test-service.ts'
@@ -22,11 +21,7 @@ const admin = await service.addCompany()
 const { call, begin, complete } = service
 
 const passkeys = '/auth/second-factors/passkeys'
-async function newMember() {
-  const person = await service.addUser(admin)
-  const { accessToken: token } = await service.loginAs(person)
-  return { ...person, token }
-}
+const newMember = () => service.signedIn(admin)
 const creationOptions = async (token: string) =>
   (await must(call(`${passkeys}/options`, { token }))).passkeyOptions
 const register = async (token: string, response: unknown) =>
@@ -47,7 +42,7 @@ test('a registration works once, for five minutes, in its session', async () => 
   const { accessToken: second } = await service.loginAs(one)
   const other = await newMember()
   const { accessToken: strange } = await service.loginAs(await service.addCompany())
-  const authenticator = createAuthenticator(ORIGIN)
+  const authenticator = createAuthenticator()
   const asked = await creationOptions(one.token)
   // Any wrong field (WebAuthn 7.1).
   notAccepted(await register(one.token, authenticator.create(asked, { userVerified: false })))
@@ -61,7 +56,7 @@ test('a registration works once, for five minutes, in its session', async () => 
   // Anyone can have the passkey already.
   for (const token of [one.token, other.token, strange])
     notAccepted(await register(token, authenticator.create(await creationOptions(token))))
-  const late = createAuthenticator(ORIGIN).create(await creationOptions(other.token))
+  const late = createAuthenticator().create(await creationOptions(other.token))
   service.clock.advance(301)
   notAccepted(await register(other.token, late))
 })
@@ -151,7 +146,7 @@ describe.each([
 
 test('a passkey is rejected whose counter has not grown (WebAuthn 6.1.1)', async () => {
   const person = await newMember()
-  const authenticator = createAuthenticator(ORIGIN, { counts: true })
+  const authenticator = createAuthenticator({ counts: true })
   await service.addPasskey({ token: person.token }, authenticator)
   const useWith = (falsified: Falsified = {}) =>
     use(person, false, (asked) => authenticator.get(asked, falsified))
@@ -176,7 +171,7 @@ test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3
 
 test('a passkey that cannot leave its device has hwk in amr (RFC 8176)', async () => {
   const person = await newMember()
-  const authenticator = createAuthenticator(ORIGIN, { backupEligible: false })
+  const authenticator = createAuthenticator({ backupEligible: false })
   await service.addPasskey({ token: person.token }, authenticator)
   for (const [isSecond, amr] of [
     [false, ['hwk', 'user', 'mfa']],
@@ -230,7 +225,7 @@ test('a challenge for passkeys works once, for five minutes, on any instance', a
 
 test('known and unknown passkeys are rejected after the same work (ASVS 6.3.8)', async () => {
   const person = await newMember()
-  const authenticator = createAuthenticator(ORIGIN, { counts: true })
+  const authenticator = createAuthenticator({ counts: true })
   await service.addPasskey({ token: person.token }, authenticator)
   await must(use(person, false, (asked) => authenticator.get(asked)))
   const recorded = async () => {
@@ -242,7 +237,7 @@ test('known and unknown passkeys are rejected after the same work (ASVS 6.3.8)',
   }
   const verifying = vi.spyOn(crypto.subtle, 'verify')
   for (const [which, falsified] of [
-    [createAuthenticator(ORIGIN), { userHandle: 'AAAA' }],
+    [createAuthenticator(), { userHandle: 'AAAA' }],
     [authenticator, { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
     [authenticator, { userHandle: 'AAAA' }],
     [authenticator, { backupEligible: false }],

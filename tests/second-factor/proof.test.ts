@@ -6,7 +6,6 @@ import {
   COOKIE_MODE,
   type Credential,
   claimsOf,
-  codeAt,
   cookieFrom,
   must,
   useFactorService,
@@ -164,13 +163,11 @@ test('concurrent re-authentication with one key issues one pair of tokens', asyn
 })
 
 test('re-authentication by password keeps the factor that a concurrent request confirms', async () => {
-  const person = await service.addUser(admin)
-  const { accessToken: token, refreshToken } = await service.loginAs(person)
-  const { id, secret } = await service.beginTotp({ token })
-  const json = { code: codeAt(secret, now()) }
+  const { token, refreshToken } = await service.signedIn(admin)
+  const app = await service.beginTotp({ token })
   const [proof, confirmed] = await Promise.all([
     prove({ token }, { password: PASSWORD }),
-    call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
+    service.confirmTotp({ token }, app, 1),
   ])
   expect([proof.status, confirmed.status]).toEqual([200, 200])
   const last = await must(service.refresh(proof.body.refreshToken ?? refreshToken))
@@ -224,7 +221,7 @@ test('a session without the second factor is not a recent authentication', async
 })
 
 test('re-authentication without a second factor needs only the password', async () => {
-  const { accessToken: token } = await service.loginAs(await service.addUser(admin))
+  const { token } = await service.signedIn(admin)
   const { accessToken } = await must(prove({ token }, { password: PASSWORD }))
   expect(claimsOf(accessToken)['amr']).toEqual(['pwd'])
 })

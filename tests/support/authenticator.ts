@@ -65,15 +65,15 @@ const KINDS = {
 export type KeyKind = keyof typeof KINDS
 export type Authenticator = ReturnType<typeof createAuthenticator>
 
-export function createAuthenticator(
-  origin: string,
-  {
-    backupEligible = true,
-    counts = false,
-    idBytes = 32,
-    kind = 'ES256',
-  }: { backupEligible?: boolean; counts?: boolean; idBytes?: number; kind?: KeyKind } = {},
-) {
+export const ORIGIN = 'http://localhost:3000'
+
+type Traits = { backupEligible?: boolean; counts?: boolean; idBytes?: number; kind?: KeyKind }
+export function createAuthenticator({
+  backupEligible = true,
+  counts = false,
+  idBytes = 32,
+  kind = 'ES256',
+}: Traits = {}) {
   const { hash, privateKey, publicKey } = KINDS[kind]()
   const credentialId = randomBytes(idBytes)
   let handle: string | null = null
@@ -83,7 +83,7 @@ export function createAuthenticator(
     const data = {
       type: falsified.type ?? type,
       challenge: falsified.challenge ?? challenge,
-      origin: falsified.origin ?? origin,
+      origin: falsified.origin ?? ORIGIN,
       crossOrigin: falsified.crossOrigin ?? false,
       ...(falsified.topOrigin !== undefined && { topOrigin: falsified.topOrigin }),
     }

@@ -15,7 +15,6 @@ import {
 
 /** Members with second factors. */
 
-export const ORIGIN = 'http://localhost:3000'
 export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 export type Credential = { token?: string; cookie?: string }
@@ -59,9 +58,9 @@ export async function openFactorService(options: Parameters<typeof openTestServi
 function actsOn(service: TestService) {
   const { call } = service
 
-  /** The code that an authenticator app shows now. */
-  const totpOf = ({ secret }: { secret: string }) => {
-    return { method: 'totp', code: codeAt(secret, service.clock.now()) }
+  /** The code that an authenticator app shows now, or some milliseconds later. */
+  const totpOf = ({ secret }: { secret: string }, later = 0) => {
+    return { method: 'totp', code: codeAt(secret, service.clock.now() + later) }
   }
 
   /** The wrong codes of a member in a row. */
@@ -82,12 +81,17 @@ function actsOn(service: TestService) {
     return await must(call('/auth/second-factors/totp', { ...credential, json }))
   }
 
+  const confirmTotp = (credential: Credential, app: { id: string; secret: string }, at = 0) =>
+    call(`/auth/second-factors/totp/${app.id}/confirm`, {
+      ...credential,
+      json: { code: totpOf(app).code },
+      at,
+    })
+
   /** Adds an authenticator app to the account of a session, and returns its secret and the first recovery codes. */
   async function addTotp(credential: Credential, body?: object) {
     const { id, secret, uri } = await beginTotp(credential, body)
-    const code = codeAt(secret, service.clock.now())
-    const path = `/auth/second-factors/totp/${id}/confirm`
-    const confirmed = await must(call(path, { ...credential, json: { code } }))
+    const confirmed = await must(confirmTotp(credential, { id, secret }))
     // The next code is that of the next step.
     service.clock.advance(30)
     return { id, secret, uri, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
@@ -95,7 +99,7 @@ function actsOn(service: TestService) {
 
   async function addPasskey(
     credential: Credential,
-    authenticator = createAuthenticator(ORIGIN),
+    authenticator = createAuthenticator(),
     body: { name?: string; mailCode?: string } = {},
   ) {
     const path = '/auth/second-factors/passkeys'
@@ -108,6 +112,13 @@ function actsOn(service: TestService) {
       recoveryCodes?: string[]
       authenticator: typeof authenticator
     }
+  }
+
+  /** A member without a factor, and a session of theirs. */
+  async function signedIn(company: { companyId: string }, role = 'viewer') {
+    const person = await service.addUser(company, role)
+    const { accessToken, refreshToken } = await service.loginAs(person)
+    return { ...person, token: accessToken as string, refreshToken: refreshToken as string }
   }
 
   /** A member without a factor, a session of theirs, and the code that their first factor needs. */
@@ -126,7 +137,7 @@ function actsOn(service: TestService) {
 
   async function personWithPasskey(company: { companyId: string }, role = 'viewer') {
     const { person, token, mailCode } = await personWithCode(company, role)
-    const added = await addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
+    const added = await addPasskey({ token }, createAuthenticator(), { mailCode })
     const { id, recoveryCodes, authenticator } = added
     return { ...person, token, id, recoveryCodes, authenticator }
   }
@@ -191,6 +202,8 @@ function actsOn(service: TestService) {
     wrongCodesOf,
     mailCodeIfNeeded,
     beginTotp,
+    confirmTotp,
+    signedIn,
     addTotp,
     addPasskey,
     personWithTotp,
