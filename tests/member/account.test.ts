@@ -1,25 +1,17 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
-import { must } from '../support/second-factors.ts'
-import {
-  type Answer,
-  countWaiting,
-  NEW_PASSWORD,
-  PASSWORD,
-  type Person,
-  times,
-  useSharedService,
-} from '../support/test-service.ts'
+import { must, useFactorService } from '../support/second-factors.ts'
+import { countWaiting, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /** Users change their own name and email. */
 
-const { service, mailbox } = await useSharedService()
-const { context } = service
+const service = await useFactorService()
+const { context, mailbox } = service
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
 const admin = await service.addCompany()
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
@@ -33,8 +25,7 @@ const expectInvalid = async (token: string) => expectField(await confirm(token),
 
 /** A member who has requested a new email, with the emailed token. */
 async function asking() {
-  const person = await service.addUser(admin)
-  const token = await tokenOf(person)
+  const { token, ...person } = await service.signedIn(admin)
   const email = newEmail()
   const { status, body } = await ask(token, email)
   expect([status, body]).toEqual([202, {}])
@@ -45,8 +36,7 @@ async function asking() {
 }
 
 test('a name change takes effect immediately, in its stored form (ASVS 2.2.1)', async () => {
-  const person = await service.addUser(admin)
-  const token = await tokenOf(person)
+  const { token, ...person } = await service.signedIn(admin)
   const change = (name: string) => service.call('/auth/account', { method: 'PATCH', token, json: { name } })
   const { status, body } = await change('  Ada\u0301 ')
   expect([status, body.name]).toEqual([200, 'Ad\u00e1'])
@@ -57,14 +47,13 @@ test('a name change takes effect immediately, in its stored form (ASVS 2.2.1)', 
 })
 
 test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15.4.2)', async () => {
-  const person = await service.addUser(admin)
-  const token = await tokenOf(person)
-  const changes: Promise<Answer>[] = []
+  const { token, ...person } = await service.signedIn(admin)
   const renaming = { method: 'PATCH', token, json: { name: 'Mallory' } }
-  await service.db.transaction().execute(async (tx) => {
+  const { changes } = await service.db.transaction().execute(async (tx) => {
     await endUserSessions(tx, person.companyId, person.userId, 'password_changed')
-    changes.push(ask(token, newEmail()), service.call('/auth/account', renaming))
-    await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 100_000 })
+    const changes = [ask(token, newEmail()), service.call('/auth/account', renaming)]
+    await expect.poll(() => countWaiting(service.db)).toBe(2)
+    return { changes }
   })
   for (const answer of await Promise.all(changes)) expectProblem(answer, [401, 'session_ended'])
   const users = service.db.selectFrom('users').select(['name', 'pending_email'])
@@ -102,17 +91,8 @@ test('a new email replaces the old one when its link is followed (ASVS 6.3.7)', 
 
 test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
   ['a newer request', async (_, token) => await ask(token, newEmail())],
-  [
-    'a change of the password',
-    async ({ password: currentPassword }, token) => {
-      const json = { currentPassword, newPassword: NEW_PASSWORD }
-      return await service.call('/auth/password/change', { token, json })
-    },
-  ],
-  [
-    'a reset of the password',
-    async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
-  ],
+  ['a change of the password', (_, token) => service.changePassword(token)],
+  ['a reset of the password', async (one) => use('reset', await mailedTokenOf('reset', one, one.email))],
   ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
   ['the user is deleted', (person) => deleteUser(context, person.companyId, person, context.system.now())],
 ])('a new email cannot be confirmed after %s', async ([, act]) => {

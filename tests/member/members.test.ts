@@ -1,11 +1,12 @@
 import { beforeEach, expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
-import { type Person, times, useSharedService } from '../support/test-service.ts'
+import { useFactorService } from '../support/second-factors.ts'
+import { type Person, times } from '../support/test-service.ts'
 
 /** What admins do to the members of their company. */
 
-const { service } = await useSharedService()
+const service = await useFactorService()
 const admin = await service.addCompany()
 const stranger = await service.addCompany()
 let token = ''
@@ -27,11 +28,7 @@ const remove = (path: string, options: Options = {}) =>
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
 const isLive = async (credential: string, at = 0) =>
   (await service.getSession({ token: credential, at })).status === 200
-const expectEnded = async (credential: string, reason: string) =>
-  expect(await service.getSession({ token: credential, at: 1 })).toMatchObject({
-    status: 401,
-    body: { reason },
-  })
+const expectEnded = (credential: string, reason: string) => service.expectEnded({ token: credential }, reason)
 
 async function auditOf(subject: string) {
   const entries = selectAudit(service.db).select(['action', 'actor', 'details', 'session_id'])
@@ -39,8 +36,7 @@ async function auditOf(subject: string) {
 }
 
 test('the list shows every member with their role, status, and sign-in', async () => {
-  const person = await service.addUser(admin, 'analyst')
-  await service.loginAs(person)
+  const person = await service.signedIn(admin, 'analyst')
   const { body } = await show(person.userId)
   const now = new Date(service.clock.now()).toISOString()
   expect(body).toEqual({
@@ -111,8 +107,7 @@ test('the list refuses queries outside its schema (ASVS 2.2.1)', async () => {
 })
 
 test('a new role takes effect on the next request, on every instance (ASVS 8.3.2)', async () => {
-  const person = await service.addUser(admin, 'admin')
-  const credential = await tokenOf(person)
+  const { token: credential, ...person } = await service.signedIn(admin, 'admin')
   expect((await list('', { token: credential, at: 1 })).status).toBe(200)
   const { status, body } = await change(person.userId, { role: 'viewer' })
   expect([status, body.role]).toEqual([200, 'viewer'])
@@ -123,8 +118,7 @@ test('a new role takes effect on the next request, on every instance (ASVS 8.3.2
 })
 
 test('disabling a member ends all their sessions for good (ASVS 7.4.2)', async () => {
-  const person = await service.addUser(admin)
-  const credential = await tokenOf(person)
+  const { token: credential, ...person } = await service.signedIn(admin)
   expect((await change(person.userId, { status: 'disabled' })).body.status).toBe('disabled')
   await expectEnded(credential, 'user_disabled')
   expectProblem(await service.login(person), [401, 'invalid_credentials'])
@@ -169,8 +163,7 @@ const memberRoutes = (id: string): [string, Options][] => [
 ]
 
 test('a member without the permission cannot manage members (ASVS 8.2.1)', async () => {
-  const person = await service.addUser(admin, 'developer')
-  const credential = { token: await tokenOf(person) }
+  const credential = { token: (await service.signedIn(admin, 'developer')).token }
   const routes: [string, Options][] = [
     ...memberRoutes(admin.userId),
     ['/auth/members', { method: 'GET' }],
@@ -205,8 +198,7 @@ test('admins cannot change, delete, or sign out themselves here', async () => {
 })
 
 test('deleting a member leaves only their id (ASVS 14.2.7)', async () => {
-  const person = await service.addUser(admin, 'admin')
-  const credential = await tokenOf(person)
+  const { token: credential, ...person } = await service.signedIn(admin, 'admin')
   await service.call('/auth/webhook-secret/regenerate', { token: credential })
   expect((await remove(`/auth/members/${person.userId}`)).status).toBe(204)
   await expectEnded(credential, 'user_deleted')
@@ -224,8 +216,8 @@ test('deleting a member leaves only their id (ASVS 14.2.7)', async () => {
 })
 
 test('an admin ends the sessions of one member, and no others (ASVS 7.4.5)', async () => {
-  const [person, other] = [await service.addUser(admin), await service.addUser(admin)]
-  const [mine, theirs] = [await tokenOf(person), await tokenOf(other)]
+  const { token: mine, ...person } = await service.signedIn(admin)
+  const { token: theirs } = await service.signedIn(admin)
   expect((await remove(`/auth/members/${person.userId}/sessions`)).status).toBe(204)
   await expectEnded(mine, 'ended_by_admin')
   expect(await isLive(theirs)).toBe(true)

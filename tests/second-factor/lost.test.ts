@@ -6,7 +6,7 @@ import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { newEmail } from '../support/onboarding.ts'
 import { COOKIE_MODE, expectWrong, must, useFactorService } from '../support/second-factors.ts'
-import { NEW_PASSWORD, PASSWORD, times } from '../support/test-service.ts'
+import { NEW_PASSWORD, times } from '../support/test-service.ts'
 
 /** Lost factors, passwords that someone else knows, and guessed codes (ASVS 6.3.1, 6.4.4, 6.6.3). */
 
@@ -44,8 +44,7 @@ test('a reset removes all credentials, and emails a link (ASVS 6.4.4, 6.4.6)', a
 
   const [entry] = await listAudit(service.db, 'second_factors_reset', person)
   expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
-  const { body } = await service.getSession({ token: accessToken })
-  expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_admin'])
+  await service.expectEnded({ token: accessToken }, 'ended_by_admin')
   expectWrong(await complete({ challenge: open.challenge, ...totpOf(person) }))
   expectProblem(await service.login(person), [401, 'invalid_credentials'])
   const confirmed = await call('/auth/email/confirm', { json: { token: confirmation } })
@@ -78,7 +77,7 @@ test('an operator can reset the factors of the last admin', async () => {
   const { accessToken: token } = await service.loginAs(last)
   await service.addTotp({ token })
   await resetSecondFactors(service.context, last.companyId, { email: last.email }, now())
-  expect((await service.getSession({ token })).body.reason).toBe('ended_by_operator')
+  await service.expectEnded({ token }, 'ended_by_operator')
   expect((await service.loginAs(await withNewPassword(last))).user.role).toBe('admin')
 })
 
@@ -109,8 +108,7 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () =>
   expectProblem(await service.login(person), [401, 'invalid_credentials'])
   expectWrong(await useRecoveryCode(waiting.challenge, 1))
   await service.mailbox.mailTo(person.email, 'Somebody knows your password')
-  const { body } = await service.getSession({ token: person.token })
-  expect([body.code, body.reason]).toEqual(['session_ended', 'password_reset'])
+  await service.expectEnded(person, 'password_reset')
   // The member's passkeys still work.
   expect((await service.signInByPasskey(person)).status).toBe(200)
   const after = await withNewPassword(person)
@@ -151,18 +149,14 @@ test('a sign-in without its second factor is emailed once a day (ASVS 6.3.5)', a
 })
 
 test('a sign-in is not reported if completed, or the password changed', async () => {
-  const [byPasskey, byCookie, changed] = [
-    await service.personWithPasskey(admin),
-    await service.personWithTotp(admin),
-    await service.personWithTotp(admin),
-  ]
+  const byPasskey = await service.personWithPasskey(admin)
+  const [byCookie, changed] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
   await begin(byPasskey)
   await must(service.signInByPasskey(byPasskey))
   await begin(byCookie, { headers: COOKIE_MODE })
   const { refreshToken } = await must(service.signInByTotp(byCookie))
   await begin(changed)
-  const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
-  await must(call('/auth/password/change', { token: changed.token, json }))
+  await service.changePassword(changed.token)
   service.clock.advance(LAPSED_SECONDS)
   await settle()
   for (const { email } of [byPasskey, byCookie, changed]) expect(await missing(email)).toEqual([])

@@ -2,14 +2,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
-import {
-  COOKIE_MODE,
-  type Credential,
-  claimsOf,
-  cookieFrom,
-  must,
-  useFactorService,
-} from '../support/second-factors.ts'
+import { type Credential, claimsOf, cookieFrom, must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, times } from '../support/test-service.ts'
 
 /** Re-authentication requires what sign-in does: password and factor, or a passkey (ASVS 7.5.1, 7.5.3). */
@@ -120,7 +113,7 @@ test('re-authentication repeats a lost response, only for its key and code', asy
 
 test('re-authentication succeeds once for ten concurrent requests with one cookie and code', async () => {
   const person = await service.personWithTotp(admin)
-  const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+  const cookie = await service.cookieByTotp(person)
   service.clock.advance(16 * 60)
   await expectOld({ cookie })
   const { challenge } = await beginProof({ cookie })

@@ -7,7 +7,9 @@ import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import {
   type Answer,
+  NEW_PASSWORD,
   openTestService,
+  PASSWORD,
   type Person,
   type TestService,
   useSharedService,
@@ -177,6 +179,22 @@ function actsOn(service: TestService) {
     return await call('/auth/login/passkey', { json: { challenge, response }, at })
   }
 
+  /** Signs in so with a cookie, and returns its value. */
+  const cookieByTotp = async (person: Parameters<typeof signInByTotp>[0]) =>
+    cookieFrom(await signInByTotp(person, { headers: COOKIE_MODE }))
+
+  const changePassword = (token: string) => {
+    const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+    return must(call('/auth/password/change', { token, json }))
+  }
+
+  /** The session of a credential has ended for this reason, also on the other instance. */
+  const expectEnded = async (credential: Credential, reason: string) =>
+    expect(await service.getSession({ ...credential, at: 1 })).toMatchObject({
+      status: 401,
+      body: { code: 'session_ended', reason },
+    })
+
   const removeFactor = (id: string, token: string, at = 0) =>
     call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
@@ -194,6 +212,9 @@ function actsOn(service: TestService) {
   }
 
   return {
+    cookieByTotp,
+    changePassword,
+    expectEnded,
     removeFactor,
     forgetFactorIn,
     addServiceAccount,
