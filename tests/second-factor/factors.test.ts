@@ -93,9 +93,8 @@ test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async
   expect(passkeyOptions).toMatchObject({ challenge, rpId: 'localhost', allowCredentials })
   const response = authenticator.get(passkeyOptions)
   await must(service.complete({ challenge, method: 'passkey', response }))
-  expect((await list(token)).secondFactors).toMatchObject([
-    { id, kind: 'passkey', name: 'Ada’s laptop', lastUsedAt: new Date(now()).toISOString() },
-  ])
+  const used = { id, kind: 'passkey', name: 'Ada’s laptop', lastUsedAt: new Date(now()).toISOString() }
+  expect((await list(token)).secondFactors).toMatchObject([used])
   const next = await must(call(`${passkeys}/options`, { token }))
   const unnamed = { response: createAuthenticator().create(next.passkeyOptions), name: 'a\nb' }
   expectField(await call(passkeys, { token, json: unnamed }), '/name')

@@ -63,21 +63,16 @@ test('sign-ins by passkey are limited by network, like other sign-ins', async ()
 })
 
 type Change = (token: string, n: number) => Promise<Answer>
+const rename: Change = (token, n) =>
+  call('/auth/account', { method: 'PATCH', token, json: { name: `Ada ${n}` } })
+const changeEmail: Change = async (token) => {
+  const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+  return await call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
+}
 test.for<[what: string, max: number, change: Change]>([
   ['emailed codes', 3, (token) => call('/auth/second-factors/mail-code', { token })],
-  [
-    'new names',
-    4,
-    (token, n) => call('/auth/account', { method: 'PATCH', token, json: { name: `Ada ${n}` } }),
-  ],
-  [
-    'new email addresses',
-    2,
-    async (token) => {
-      const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
-      return await call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
-    },
-  ],
+  ['new names', 4, rename],
+  ['new email addresses', 2, changeEmail],
 ])('%s are limited by member (ASVS 2.4.1)', async ([, max, change]) => {
   const { token } = await service.signedIn(admin)
   for (const n of times(max, Number)) expect((await change(token, n)).status).toBeLessThan(300)

@@ -43,11 +43,8 @@ const use = (
     isDiscovered,
   })
 
-async function registered(
-  authenticator = authenticators.ES256,
-  falsified: Falsified = {},
-): Promise<NewPasskey> {
-  const passkey = await register(falsified, authenticator)
+async function registered(by = authenticators.ES256, falsified: Falsified = {}): Promise<NewPasskey> {
+  const passkey = await register(falsified, by)
   if (!passkey) throw new Error('the registration was rejected')
   return passkey
 }
@@ -74,10 +71,7 @@ const registrations: Row[] = [
   ['an algorithm that was not offered', { algorithm: -38 }],
   ['an algorithm that does not fit the key', { algorithm: -257 }],
   ['an attestation of an unknown format', { format: 'made-up' }],
-  [
-    'an attestation that was not asked for',
-    { format: 'packed', statement: new Map([['x5c', [Buffer.from('x')]]]) },
-  ],
+  ['an unrequested attestation', { format: 'packed', statement: new Map([['x5c', [Buffer.from('x')]]]) }],
   ['no attestation, with a statement', { statement: new Map([['alg', -7]]) }],
   ['no authenticator data', { attestationObject: () => Buffer.from('a163666d74646e6f6e65', 'hex') }],
   ['CBOR of a thousand nested lists', { attestationObject: () => Buffer.alloc(1_000, 0x81) }],

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
@@ -55,15 +56,9 @@ test('a sign-in leaves no session after a concurrent reset by an operator', asyn
     const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
     // Whichever comes first, nothing of the member is open afterwards.
     expect([one, other].toSorted()).toEqual([0, isFirst ? 401 : 200])
-    const live = await db
-      .selectFrom('sessions as s')
-      .innerJoin('users as u', (join) =>
-        join.onRef('u.user_id', '=', 's.user_id').onRef('u.session_epoch', '=', 's.user_epoch'),
-      )
-      .select('s.session_id')
-      .where('s.user_id', '=', person.userId)
-      .execute()
-    expect(live).toEqual([])
+    const live = await sql`select from sessions s join users u using (user_id)
+      where u.user_id = ${person.userId} and u.session_epoch = s.user_epoch`.execute(db)
+    expect(live.rows).toEqual([])
   }
 })
 
