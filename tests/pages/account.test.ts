@@ -116,8 +116,7 @@ test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.
   expect((await service.login({ ...admin, password: NEXT_PASSWORD })).status).toBe(200)
   // The link works once, and asks first, since somebody is signed in.
   await page.goto(`/undo#token=${undo}`)
-  await press(page, 'Continue with the link')
-  await press(page, 'Undo the change')
+  await press(page, 'Continue with the link', 'Undo the change')
   await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
 })
 

@@ -73,6 +73,9 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
 /** How far down each link of the navigation is. */
 const TOPS = "[...document.querySelectorAll('nav a')].map((link) => link.getBoundingClientRect().top)"
 
+/** 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there. */
+const SIZES = [...[1280, 768, 360, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
+
 /** Looks at what a page shows: by axe in both themes, and whether it is wider than a small window, also with large letters. */
 function openEyes(page: Page) {
   const complaints: string[] = []
@@ -98,14 +101,7 @@ function openEyes(page: Page) {
     await complain(`${path} in dark`, "{ runOnly: ['color-contrast', 'link-in-text-block'] }")
     await save(path, 'dark')
     await page.emulateMedia({ colorScheme: 'light' })
-    // 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there.
-    for (const [width, size] of [
-      [1280, '100%'],
-      [768, '100%'],
-      [360, '100%'],
-      [320, '100%'],
-      [640, '200%'],
-    ] as const) {
+    for (const [width, size] of SIZES) {
       await page.setViewportSize({ width, height: 740 })
       const found = await page.evaluate<number>(
         `document.documentElement.style.fontSize = '${size}', document.documentElement.scrollWidth`,

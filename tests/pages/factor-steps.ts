@@ -20,12 +20,10 @@ import type { Person, TestService } from '../support/test-service.ts'
 /** The section of the account's page. */
 export const own = (page: Page) => page.getByRole('region', { name: 'Second factors' })
 
+type Arrival = { home?: string | undefined; hasOffers?: boolean }
+
 /** Signs in on a device that makes passkeys. Without offers, it uses them only for those who press a button. */
-export async function signInWithDevice(
-  page: Page,
-  person: Person,
-  { home, hasOffers = false }: { home?: string | undefined; hasOffers?: boolean } = {},
-) {
+export async function signInWithDevice(page: Page, person: Person, { home, hasOffers }: Arrival = {}) {
   if (!hasOffers) await offerNothing(page)
   const device = await addDevice(page)
   await signIn(page, person, { home })
@@ -61,16 +59,16 @@ export async function expectNoTraces(page: Page, secrets: string[]): Promise<voi
   for (const secret of secrets) expect(traces).not.toContain(secret)
 }
 
+type Adding = { isFirst?: boolean; look?: (step: string) => Promise<void> }
+
 export function useFactors(service: TestService) {
   const { clock } = service
 
   /** Gives the code that the first factor needs, if that is asked for. */
   async function proveMailbox(page: Page, look = async (_step: string) => {}): Promise<void> {
     const hasCode = page.getByRole('button', { name: 'I have a code already' })
-    await hasCode
-      .or(page.getByRole('button', { name: 'Add an app' }))
-      .first()
-      .waitFor()
+    const add = page.getByRole('button', { name: 'Add an app' })
+    await hasCode.or(add).first().waitFor()
     if ((await hasCode.count()) === 0) return
     await hasCode.click()
     await look('a mailed code')
@@ -86,19 +84,12 @@ export function useFactors(service: TestService) {
 
   async function addPasskey(page: Page): Promise<string[]> {
     await proveMailbox(page)
-    await press(page, 'Add a passkey')
-    await press(page, 'Create passkey')
+    await press(page, 'Add a passkey', 'Create passkey')
     return await storeCodes(page)
   }
 
   /** Adds an authenticator app, whose secret is read off the page. `look` looks at each step. */
-  async function addApp(
-    page: Page,
-    {
-      isFirst = true,
-      look = async () => {},
-    }: { isFirst?: boolean; look?: (step: string) => Promise<void> } = {},
-  ) {
+  async function addApp(page: Page, { isFirst = true, look = async () => {} }: Adding = {}) {
     await proveMailbox(page)
     await press(page, 'Add an app')
     await page.getByRole('img', { name: /QR code/ }).waitFor()

@@ -28,10 +28,9 @@ test('a used or unknown link says so before anything is typed', async () => {
   expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
   await page.getByRole('link', { name: 'Get another link' }).waitFor()
   await page.goto('/accept-invitation#token=invite_nonsense')
-  await say(
-    page,
-    "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
-  )
+  const advice =
+    "If you've already joined, sign in. If not, ask the person who invited you to send a new one."
+  await say(page, advice)
   // A page that acts when its button is pressed finds it out then.
   await page.goto('/confirm-email#token=confirm_nonsense')
   await press(page, 'Use this email')

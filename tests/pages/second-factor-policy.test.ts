@@ -35,10 +35,9 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await go(page, 'Company')
   await say(page, '3 people have none yet, and must add one before they go on. You are one of them.')
   await say(page, "You don't have one yet, and must add one before you go on.")
-  await say(
-    page,
-    /^Without a second factor: .+ \(admin\), user\d+@company.example, and user\d+@company.example\.$/,
-  )
+  const all =
+    /^Without a second factor: .+ \(admin\), user\d+@company.example, and user\d+@company.example\.$/
+  await say(page, all)
   await choose(page, 'Required for everyone')
   const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
   await dialog.getByText('3 people have none yet').waitFor()
@@ -73,8 +72,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await press(held, 'I have a code already')
   await submit(held, { 'Code from the email': code }, 'Continue')
   // And who begins with one kind can take the other.
-  await press(held, 'Add an app')
-  await press(held, 'Cancel')
+  await press(held, 'Add an app', 'Cancel')
   const { secret, recoveryCodes } = await addApp(held)
   // Back where they were.
   await heading(held, 'Your account')
@@ -133,11 +131,8 @@ test('a session that began without a factor proves it and continues (ASVS 6.3.3)
   await go(page, 'Account')
   const { secret } = await addApp(page)
   await requireFactors(admin)
-  await service.db
-    .updateTable('sessions')
-    .set({ amr: ['pwd'] })
-    .where('user_id', '=', admin.userId)
-    .execute()
+  const sessions = service.db.updateTable('sessions').where('user_id', '=', admin.userId)
+  await sessions.set({ amr: ['pwd'] }).execute()
   await go(page, 'Members')
   await heading(page, HELD)
   await submit(page, { Password: PASSWORD }, 'Continue')
@@ -156,8 +151,7 @@ test('an admin resets the second factors of a member by link (ASVS 6.4.4, 6.4.6,
   await go(page, 'Members')
   const row = page.locator('.list-row', { hasText: member.email })
   await row.getByText('passkey').waitFor()
-  await press(page, `Manage ${member.email}`)
-  await press(page, `Reset second factors of ${member.email}`)
+  await press(page, `Manage ${member.email}`, `Reset second factors of ${member.email}`)
   const dialog = page.getByRole('dialog', { name: `Reset second factors of ${member.email}?` })
   await dialog.getByText('a link to choose a new password is emailed to them').waitFor()
   await press(dialog, 'Reset second factors')

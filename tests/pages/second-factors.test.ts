@@ -73,10 +73,8 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   await go(page, 'Account')
   await press(own(page), `Remove… ${name}`)
   await say(page, 'Your recovery codes stop working too.')
-  await press(
-    page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` }),
-    `Remove ${name}`,
-  )
+  const removing = page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` })
+  await press(removing, `Remove ${name}`)
   await say(page, 'Second factor removed. Your other sessions have ended.')
   await signOut(page)
   await press(page, 'Sign in with a passkey')
@@ -159,8 +157,7 @@ test("sign-in asks for the app's code, or a recovery code once (ASVS 6.3.3, 6.5.
   await begin(page, admin)
   await recover(page, recoveryCodes[1] ?? '')
   await say(page, 'You used a recovery code: 8 left.')
-  await press(page, 'Add a passkey')
-  await press(page, 'Create passkey')
+  await press(page, 'Add a passkey', 'Create passkey')
   await say(page, 'Second factor added.')
   expect(await page.getByText('You used a recovery code').count()).toBe(0)
   // The app is asked for again.
@@ -181,8 +178,7 @@ test('codes work when passkeys are canceled or not supported', async () => {
   const { admin, device, page, context } = await openAccount()
   await device.refuse()
   await proveMailbox(page)
-  await press(page, 'Add a passkey')
-  await press(page, 'Create passkey')
+  await press(page, 'Add a passkey', 'Create passkey')
   await say(page, 'No passkey was created.')
   expect(await page.getByRole('alert').count()).toBe(0)
   await device.accept()
@@ -191,13 +187,11 @@ test('codes work when passkeys are canceled or not supported', async () => {
   await press(page, 'Create passkey')
   await say(page, 'make it again: the new one replaces it.')
   await giveMailedCode(page)
-  await press(page, 'Add a passkey')
-  await press(page, 'Create passkey')
+  await press(page, 'Add a passkey', 'Create passkey')
   await storeCodes(page)
   expect(await device.passkeys()).toHaveLength(1)
   // The device has one by now.
-  await press(page, 'Add a passkey')
-  await press(page, 'Create passkey')
+  await press(page, 'Add a passkey', 'Create passkey')
   await say(page, 'This device already has a passkey for your account.')
   await press(page, 'Cancel')
   const { secret } = await addApp(page, { isFirst: false })
@@ -256,8 +250,7 @@ test('five wrong codes or five minutes lead back to the password (ASVS 6.3.1, 6.
 test('recovery codes can be replaced and downloaded, and run low visibly', async () => {
   const { admin, page } = await openAccount()
   const { recoveryCodes } = await addApp(page)
-  await press(page, 'Create new codes')
-  await press(page, 'Replace the codes')
+  await press(page, 'Create new codes', 'Replace the codes')
   await page.locator('.codes').waitFor()
   const renewed = await page.locator('.codes code').allTextContents()
   expect(renewed).not.toEqual(expect.arrayContaining(recoveryCodes.slice(0, 1)))
@@ -271,11 +264,8 @@ test('recovery codes can be replaced and downloaded, and run low visibly', async
 
   const { db } = service
   const kept = db.selectFrom('recovery_codes').select('digest').where('user_id', '=', admin.userId).limit(2)
-  await db
-    .deleteFrom('recovery_codes')
-    .where('user_id', '=', admin.userId)
-    .where('digest', 'not in', kept)
-    .execute()
+  const left = db.deleteFrom('recovery_codes').where('user_id', '=', admin.userId)
+  await left.where('digest', 'not in', kept).execute()
   await page.reload()
   await own(page).getByText('2 left').waitFor()
   await say(page, 'Create new ones before you need them.')
@@ -301,8 +291,7 @@ test('a late change requires password and second factor, or only a passkey (ASVS
   await giveCode(page, secret)
   await mailbox.mailTo('first@company.example')
 
-  await press(page, 'Add a passkey')
-  await press(page, 'Create passkey')
+  await press(page, 'Add a passkey', 'Create passkey')
   await say(page, 'Second factor added.')
   await change('second@company.example')
   await press(dialog, 'Use a passkey')

@@ -44,10 +44,8 @@ test('the activity page loads in three requests and exports all 5,000 entries', 
     if (request.url().includes('/api/')) asked.push(request.url())
   })
   await page.goto('/activity')
-  await page
-    .getByRole('cell', { name: /changed the role of/ })
-    .first()
-    .waitFor()
+  const change = page.getByRole('cell', { name: /changed the role of/ })
+  await change.first().waitFor()
   await page.waitForLoadState('networkidle')
   expect(asked.length).toBeLessThanOrEqual(3)
   const shown = await page.locator('tbody tr').count()

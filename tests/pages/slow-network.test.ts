@@ -28,10 +28,8 @@ test('each page loads with responses three seconds late and at 400 kbit/s', asyn
   const look = async () => {
     for (const path of SIGNED_IN) {
       await page.goto(path)
-      await page
-        .getByRole('button', { name: READY[path] ?? '' })
-        .first()
-        .waitFor()
+      const ready = page.getByRole('button', { name: READY[path] ?? '' })
+      await ready.first().waitFor()
       await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
     }
   }

@@ -53,16 +53,16 @@ type Part = Page | Locator
 export const heading = (page: Page, name: string) =>
   page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
 export const say = (part: Part, text: string | RegExp) => part.getByText(text).first().waitFor()
-export const press = (part: Part, name: string) => part.getByRole('button', { name, exact: true }).click()
+export const press = async (part: Part, ...names: string[]) => {
+  for (const name of names) await part.getByRole('button', { name, exact: true }).click()
+}
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click()
 
 /** Signs in, also where another company is remembered. */
 export async function enter(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
   const other = page.getByRole('button', { name: 'Not your company?' })
-  await other
-    .or(page.getByLabel('Company', { exact: true }))
-    .first()
-    .waitFor()
+  const company = page.getByLabel('Company', { exact: true })
+  await other.or(company).first().waitFor()
   if (await other.isVisible()) await other.click()
   await submit(page, { Company: companyId, Email: email, Password: password }, 'Sign in')
 }
