@@ -1,6 +1,6 @@
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -80,48 +80,47 @@ test('a service account has ten times as many sessions as a user', async () => {
   expect(audit.body.entries).toMatchObject([{ count: 28, details: { superseded: 8 } }])
 })
 
-describe('sign-ins with a correct service password', async () => {
-  const limited = await openTestService({
-    instances: 2,
-    env: { RATE_LIMIT_SCALE: '1', LIMIT_SERVICE_SIGN_INS: '6/60', LIMIT_TRIAL_SIGN_INS: '10/3600' },
-  })
+/** One with low limits of correct passwords. */
+const limited = await openTestService({
+  instances: 2,
+  env: { RATE_LIMIT_SCALE: '1', LIMIT_SERVICE_SIGN_INS: '6/60', LIMIT_TRIAL_SIGN_INS: '10/3600' },
+})
 
-  async function addPair() {
-    const { admin, servers } = await addFleet(2, limited)
-    const [one = admin, other = admin] = servers
-    return { admin, one, other }
-  }
+async function addPair() {
+  const { admin, servers } = await addFleet(2, limited)
+  const [one = admin, other = admin] = servers
+  return { admin, one, other }
+}
 
-  test('correct service passwords are limited by account, on all instances', async () => {
-    const { admin, one, other } = await addPair()
-    const answers = await Promise.all(times(12, (n) => limited.login(one, { at: n % 2 })))
-    const refused = answers.filter(({ status }) => status !== 200)
-    expect(refused).toHaveLength(6)
-    for (const answer of refused) expectLimited(answer, '"service-sign-ins";q=6;w=60', '60')
-    // The admin's, and the six.
-    const sessions = limited.db.selectFrom('sessions').select('kind')
-    expect(await sessions.where('company_id', '=', admin.companyId).execute()).toHaveLength(7)
-    const byCookie = { headers: { 'x-session-mode': 'cookie' } }
-    expect((await limited.login(one, byCookie)).status).toBe(429)
-    expect((await limited.login({ ...one, password: WRONG })).status).toBe(401)
-    expect((await limited.login(other)).status).toBe(200)
-    limited.clock.advance(60)
-    expect((await limited.login(one)).status).toBe(200)
-  })
+test('correct service passwords are limited by account, on all instances', async () => {
+  const { admin, one, other } = await addPair()
+  const answers = await Promise.all(times(12, (n) => limited.login(one, { at: n % 2 })))
+  const refused = answers.filter(({ status }) => status !== 200)
+  expect(refused).toHaveLength(6)
+  for (const answer of refused) expectLimited(answer, '"service-sign-ins";q=6;w=60', '60')
+  // The admin's, and the six.
+  const sessions = limited.db.selectFrom('sessions').select('kind')
+  expect(await sessions.where('company_id', '=', admin.companyId).execute()).toHaveLength(7)
+  const byCookie = { headers: { 'x-session-mode': 'cookie' } }
+  expect((await limited.login(one, byCookie)).status).toBe(429)
+  expect((await limited.login({ ...one, password: WRONG })).status).toBe(401)
+  expect((await limited.login(other)).status).toBe(200)
+  limited.clock.advance(60)
+  expect((await limited.login(one)).status).toBe(200)
+})
 
-  test('correct service passwords are limited by company on a trial', async () => {
-    const { admin, one, other } = await addPair()
-    await Promise.all(times(8, (n) => limited.login(one, { at: n % 2 })))
-    const answers = await Promise.all(times(6, (n) => limited.login(other, { at: n % 2 })))
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(4)
-    limited.clock.advance(61)
-    const refused = await limited.login(one)
-    expectLimited(refused, '"trial-sign-ins";q=10;w=3600', '3539')
-    await changeSubscription(limited.context, admin.companyId, { status: 'active' })
-    // Nor does the limit of the account count what the other one refused.
-    limited.clock.advance(2)
-    for (const _ of times(6, () => 0)) expect((await limited.login(one)).status).toBe(200)
-  })
+test('correct service passwords are limited by company on a trial', async () => {
+  const { admin, one, other } = await addPair()
+  await Promise.all(times(8, (n) => limited.login(one, { at: n % 2 })))
+  const answers = await Promise.all(times(6, (n) => limited.login(other, { at: n % 2 })))
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(4)
+  limited.clock.advance(61)
+  const refused = await limited.login(one)
+  expectLimited(refused, '"trial-sign-ins";q=10;w=3600', '3539')
+  await changeSubscription(limited.context, admin.companyId, { status: 'active' })
+  // Nor does the limit of the account count what the other one refused.
+  limited.clock.advance(2)
+  for (const _ of times(6, () => 0)) expect((await limited.login(one)).status).toBe(200)
 })
 
 test('a sign-in by service password takes no hash and three statements', async () => {

@@ -201,7 +201,7 @@ test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4
   expect(answers.filter(({ status }) => status >= 500)).toEqual([])
 })
 
-test('only the newest code works, in its session, five tries, ten minutes (ASVS 6.5.5, 6.6.2)', async () => {
+test('only the newest code works, in its session: five tries, ten minutes (ASVS 6.5.5, 6.6.2)', async () => {
   const { admin, person, token } = await held()
   const { accessToken: second } = await service.loginAs(person)
   const other = await service.signedIn(admin)

@@ -169,6 +169,10 @@ function actsOn(service: TestService) {
     return answer
   }
 
+  /** Signs in with that code by cookie, and returns the cookie's value. */
+  const cookieByTotp = async (person: Parameters<typeof signInByTotp>[0]) =>
+    cookieFrom(await signInByTotp(person, { headers: COOKIE_MODE }))
+
   /** Signs in without a password, with options of instance `from`. */
   async function signInByPasskey(
     { authenticator }: { authenticator: Authenticator },
@@ -178,10 +182,6 @@ function actsOn(service: TestService) {
     const response = authenticator.get(passkeyOptions)
     return await call('/auth/login/passkey', { json: { challenge, response }, at })
   }
-
-  /** Signs in so with a cookie, and returns its value. */
-  const cookieByTotp = async (person: Parameters<typeof signInByTotp>[0]) =>
-    cookieFrom(await signInByTotp(person, { headers: COOKIE_MODE }))
 
   const changePassword = (token: string) => {
     const json = { currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
