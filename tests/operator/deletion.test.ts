@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { queueMail } from '../../src/mail/service.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
@@ -61,214 +61,203 @@ const settle = ({ companyId }: Named) =>
   sql`update companies set status = 'deleting', deletion_began_at = now() - interval '61 seconds'
     where company_id = ${companyId}`.execute(db)
 
-describe('the deletion of a company', () => {
-  const addEvents = ({ companyId }: Named, name: string, count: number) =>
-    sql`insert into events (company_id, event_id, type, received_at, data)
-      select ${companyId}, ${name} || n, 'a.b', now(), '{}' from generate_series(1, ${count}) n`.execute(db)
+const addEvents = ({ companyId }: Named, name: string, count: number) =>
+  sql`insert into events (company_id, event_id, type, received_at, data)
+    select ${companyId}, ${name} || n, 'a.b', now(), '{}' from generate_series(1, ${count}) n`.execute(db)
 
-  async function openBusyCompany() {
-    const admin = await service.addCompany()
-    const secret = await service.newSecret(admin)
-    const user = await service.addUser(admin)
-    const session = await service.loginAs(user)
-    await service.login({ ...user, password: 'wrong' })
-    await service.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: user.email } })
-    await service.begin(await service.personWithTotp(admin))
-    await addEvents(admin, 'event', 1_001)
-    return { admin, user, secret, session }
-  }
+async function openBusyCompany() {
+  const admin = await service.addCompany()
+  const secret = await service.newSecret(admin)
+  const user = await service.addUser(admin)
+  const session = await service.loginAs(user)
+  await service.login({ ...user, password: 'wrong' })
+  await service.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: user.email } })
+  await service.begin(await service.personWithTotp(admin))
+  await addEvents(admin, 'event', 1_001)
+  return { admin, user, secret, session }
+}
 
-  test('a deletion locks the company out and leaves a bare audit trail (ASVS 14.2.7)', async () => {
-    const { admin, user, secret, session } = await openBusyCompany()
-    const { companyId } = admin
-    const send = async () => (await service.send(companyId, secret, { type: 'a.b', data: {} })).status
-    const statuses = [await send()]
-    let isOver = false
-    const sending = (async () => {
-      while (!isOver) statuses.push(await send())
-    })()
-    const { events, ...deleted } = await deleteCompany(context, companyId, clock.now())
-    expect(deleted).toEqual({ sessions: 3, users: 3 })
-    expect(await send()).toBe(401)
-    isOver = true
-    await sending
-    const acknowledged = statuses.filter((status) => status !== 401)
-    expect(new Set(acknowledged)).toEqual(new Set([202]))
-    expect(events).toBeGreaterThanOrEqual(1_002)
-    expect(events).toBeLessThanOrEqual(1_001 + acknowledged.length)
-    expect((await service.login(user)).status).toBe(401)
-    expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(401)
-    expect((await service.refresh(session.refreshToken)).status).toBe(401)
+test('a deletion locks the company out and leaves a bare audit trail (ASVS 14.2.7)', async () => {
+  const { admin, user, secret, session } = await openBusyCompany()
+  const { companyId } = admin
+  const send = async () => (await service.send(companyId, secret, { type: 'a.b', data: {} })).status
+  const statuses = [await send()]
+  let isOver = false
+  const sending = (async () => {
+    while (!isOver) statuses.push(await send())
+  })()
+  const { events, ...deleted } = await deleteCompany(context, companyId, clock.now())
+  expect(deleted).toEqual({ sessions: 3, users: 3 })
+  expect(await send()).toBe(401)
+  isOver = true
+  await sending
+  const acknowledged = statuses.filter((status) => status !== 401)
+  expect(new Set(acknowledged)).toEqual(new Set([202]))
+  expect(events).toBeGreaterThanOrEqual(1_002)
+  expect(events).toBeLessThanOrEqual(1_001 + acknowledged.length)
+  expect((await service.login(user)).status).toBe(401)
+  expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(401)
+  expect((await service.refresh(session.refreshToken)).status).toBe(401)
 
-    // Requests that began before the deletion can still add something for a minute.
-    await addEvents(admin, 'late', 1)
-    await prune()
-    const trail = { audit_events: expect.any(Number), company_handles: 1 }
-    expect(await rowsOf(admin)).toEqual({ ...trail, companies: 1, subscriptions: 1 })
-    await settle(admin)
-    expect((await prune()).companies).toBe(1)
-    expect(await rowsOf(admin)).toEqual(trail)
-    const entries = await selectAudit(db).selectAll().where('company_id', '=', companyId).execute()
-    expect(entries.map(({ action }) => action)).toContain('company_delete')
-    for (const entry of entries) expect([entry.ip_address, entry.email]).toEqual([null, null])
-  })
-
-  test('an interrupted deletion is continued, even by several instances concurrently', async () => {
-    const { admin } = await openBusyCompany()
-    await settle(admin)
-    expect((await service.login(admin)).status).toBe(401)
-    const pruned = await Promise.all(times(4, prune))
-    expect(pruned.reduce((sum, { companies = 0 }) => sum + companies, 0)).toBeGreaterThanOrEqual(1)
-    expect(await rowsOf(admin)).toEqual({ audit_events: expect.any(Number), company_handles: 1 })
-  })
+  // Requests that began before the deletion can still add something for a minute.
+  await addEvents(admin, 'late', 1)
+  await prune()
+  const trail = { audit_events: expect.any(Number), company_handles: 1 }
+  expect(await rowsOf(admin)).toEqual({ ...trail, companies: 1, subscriptions: 1 })
+  await settle(admin)
+  expect((await prune()).companies).toBe(1)
+  expect(await rowsOf(admin)).toEqual(trail)
+  const entries = await selectAudit(db).selectAll().where('company_id', '=', companyId).execute()
+  expect(entries.map(({ action }) => action)).toContain('company_delete')
+  for (const entry of entries) expect([entry.ip_address, entry.email]).toEqual([null, null])
 })
 
-describe('a company without a verified email', () => {
-  /** Moves the opening of a company into the past. */
-  async function age({ companyId }: Named, days: number) {
-    const then = new Date(clock.now() - days * 86_400_000)
-    await sql`update companies set created_at = ${then} where company_id = ${companyId}`.execute(db)
-    await sql`update users set created_at = ${then} where company_id = ${companyId}`.execute(db)
-  }
-
-  test('a company without a verified email is deleted after 7 days', async () => {
-    const [lapsed, begun, young] = [await register(), await register(), await register()]
-    const { token, ...verified } = await register()
-    await verify(token)
-    const byOperator = await service.addCompany()
-    for (const company of [lapsed, begun, verified, byOperator]) await age(company, 8)
-    await age(young, 6)
-    await settle(begun)
-    expect((await prune()).companies).toBe(1)
-    await settle(lapsed)
-    expect((await prune()).companies).toBe(1)
-    expect(Object.keys(await rowsOf(lapsed))).toEqual(['audit_events'])
-    // A deletion that had begun is not begun again.
-    const entries = selectAudit(db).select('action').where('company_id', '=', begun.companyId)
-    expect(await entries.execute()).toEqual([{ action: 'register' }])
-    for (const company of [young, verified, byOperator])
-      expect(await rowsOf(company)).toMatchObject({ companies: 1, users: 1, subscriptions: 1 })
-    expect((await service.login(verified)).status).toBe(200)
-  })
-
-  test('one run begins the deletion of over 1,000 companies', async () => {
-    const { db, context, clock } = strict
-    const then = new Date(clock.now() - 8 * 86_400_000)
-    await sql`
-      with opened as (
-        insert into companies (company_id, name, status, created_at)
-        select gen_random_uuid(), 'Acme', 'active', ${then}::timestamptz from generate_series(1, 1001)
-        returning company_id
-      )
-      insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
-      select company_id, gen_random_uuid(), 'x@acme.example', 'Ada', 'admin', '{}', 'active', 'x', ${then}::timestamptz
-      from opened`.execute(db)
-    const stop = new AbortController()
-    let ids = 0
-    const system: System = {
-      ...clock,
-      // For the entry of each deletion. What follows the last is not new, and takes long.
-      randomBytes(size) {
-        ids += 1
-        if (ids === 1_001) stop.abort()
-        return clock.randomBytes(size)
-      },
-    }
-    await pruneAcrossCompanies({ ...context, system }, clock.now(), stop.signal)
-    const deleting = db.selectFrom('companies').select('company_id').where('status', '=', 'deleting')
-    expect(await deleting.execute()).toHaveLength(1_001)
-  })
-
-  test.for([
-    ['verified before its deletion stays', 'verified', [200, 200], 1],
-    ['verified after its deletion began is gone', 'deleted', [400, 401], undefined],
-  ] as const)('a company that is %s', async ([, first, statuses, users]) => {
-    const { token, ...person } = await register()
-    await age(person, 8)
-    const verifying = () => service.call('/auth/verify-email', { json: { token } })
-    // Both hold the token when they wait for the user.
-    const acts = first === 'verified' ? [verifying, prune] : [prune, verifying]
-    const ends = await releaseTogether<object>(db, { table: 'users', ...person }, acts)
-    const { status } = await service.login(person)
-    expect(ends).toContainEqual(expect.objectContaining({ status: statuses[0] }))
-    expect([status, (await rowsOf(person))['users']]).toEqual([statuses[1], users])
-  })
+test('an interrupted deletion is continued, even by several instances concurrently', async () => {
+  const { admin } = await openBusyCompany()
+  await settle(admin)
+  expect((await service.login(admin)).status).toBe(401)
+  const pruned = await Promise.all(times(4, prune))
+  expect(pruned.reduce((sum, { companies = 0 }) => sum + companies, 0)).toBeGreaterThanOrEqual(1)
+  expect(await rowsOf(admin)).toEqual({ audit_events: expect.any(Number), company_handles: 1 })
 })
 
-describe('the deletion of a user', () => {
-  test.for(['an operator', 'an admin'])(
-    'a user deleted by %s leaves only an id (ASVS 14.2.7)',
-    async (who) => {
-      const admin = await service.addCompany()
-      const email = `leaver-${newEmail()}`
-      const user = await service.addUser(admin, 'admin', { email })
-      const secret = await service.newSecret(user)
-      const { accessToken, refreshToken } = await service.loginAs(user)
-      await service.login({ ...user, password: 'wrong' })
-      await service.call('/auth/password/forgot', { json: { companyId: user.companyId, email } })
-      const { token } = await mailbox.mailTo(email)
-      const wish = { newEmail: `wished-${email}`, mailCode: '' }
-      wish.mailCode = await mailedCodeOf(service, { token: accessToken }, 'email_change_code')
-      await service.call('/auth/email/change', { token: accessToken, json: wish })
-      await mailbox.mailTo(wish.newEmail)
-      await expect.poll(() => rowsWith(wish.newEmail)).toMatchObject({ one_time_tokens: 1, users: 1 })
-      const { accessToken: byAdmin } = await service.loginAs(admin)
-      const path = `/auth/members/${user.userId}`
-      if (who === 'an admin') await service.call(path, { method: 'DELETE', token: byAdmin })
-      else await deleteUser(context, user.companyId, user, clock.now())
-      // The new email contains it.
-      expect(await rowsWith(email)).toEqual({})
+/** Moves the opening of a company into the past. */
+async function age({ companyId }: Named, days: number) {
+  const then = new Date(clock.now() - days * 86_400_000)
+  await sql`update companies set created_at = ${then} where company_id = ${companyId}`.execute(db)
+  await sql`update users set created_at = ${then} where company_id = ${companyId}`.execute(db)
+}
 
-      const ended = { status: 401, body: { code: 'session_ended', reason: 'user_deleted' } }
-      expect(await service.getSession({ token: accessToken, at: 1 })).toMatchObject(ended)
-      expect(await service.refresh(refreshToken)).toMatchObject(ended)
-      const reset = { json: { token, newPassword: 'another good password' } }
-      expect((await service.call('/auth/password/reset', reset)).status).toBe(400)
-      // The secret that the user created stays valid.
-      expect((await service.send(admin.companyId, secret, { type: 'a.b', data: {} })).status).toBe(202)
-      const { body } = await service.call('/auth/webhook-secret/status', { token: byAdmin })
-      expect(body.createdBy).toEqual({ id: user.userId, email: null })
-      const row = db.selectFrom('users').selectAll().where('user_id', '=', user.userId)
-      const blank = { status: 'deleted', email: null, name: '', password_hash: '' }
-      expect(await row.execute()).toMatchObject([blank])
-      await expect(changeUserStatus(context, user.companyId, user, 'active')).rejects.toMatchObject({
-        code: 'not_found',
-      })
-      expect((await service.login(user)).status).toBe(401)
-      // The email can be used again.
-      const again = await service.addUser(admin, 'viewer', { email })
-      expect((await service.login(again)).status).toBe(200)
-      expect(again.userId).not.toBe(user.userId)
+test('a company without a verified email is deleted after 7 days', async () => {
+  const [lapsed, begun, young] = [await register(), await register(), await register()]
+  const { token, ...verified } = await register()
+  await verify(token)
+  const byOperator = await service.addCompany()
+  for (const company of [lapsed, begun, verified, byOperator]) await age(company, 8)
+  await age(young, 6)
+  await settle(begun)
+  expect((await prune()).companies).toBe(1)
+  await settle(lapsed)
+  expect((await prune()).companies).toBe(1)
+  expect(Object.keys(await rowsOf(lapsed))).toEqual(['audit_events'])
+  // A deletion that had begun is not begun again.
+  const entries = selectAudit(db).select('action').where('company_id', '=', begun.companyId)
+  expect(await entries.execute()).toEqual([{ action: 'register' }])
+  for (const company of [young, verified, byOperator])
+    expect(await rowsOf(company)).toMatchObject({ companies: 1, users: 1, subscriptions: 1 })
+  expect((await service.login(verified)).status).toBe(200)
+})
+
+test('one run begins the deletion of over 1,000 companies', async () => {
+  const { db, context, clock } = strict
+  const then = new Date(clock.now() - 8 * 86_400_000)
+  await sql`
+    with opened as (
+      insert into companies (company_id, name, status, created_at)
+      select gen_random_uuid(), 'Acme', 'active', ${then}::timestamptz from generate_series(1, 1001)
+      returning company_id
+    )
+    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
+    select company_id, gen_random_uuid(), 'x@acme.example', 'Ada', 'admin', '{}', 'active', 'x', ${then}::timestamptz
+    from opened`.execute(db)
+  const stop = new AbortController()
+  let ids = 0
+  const system: System = {
+    ...clock,
+    // For the entry of each deletion. What follows the last is not new, and takes long.
+    randomBytes(size) {
+      ids += 1
+      if (ids === 1_001) stop.abort()
+      return clock.randomBytes(size)
     },
-  )
+  }
+  await pruneAcrossCompanies({ ...context, system }, clock.now(), stop.signal)
+  const deleting = db.selectFrom('companies').select('company_id').where('status', '=', 'deleting')
+  expect(await deleting.execute()).toHaveLength(1_001)
+})
 
-  test('a user deleted while their email changes leaves neither email', async () => {
-    const { db, context, clock } = strict
-    const { companyId, userId } = await strict.addUser(await strict.addCompany(), 'viewer', {
-      email: 'before@x.example',
-    })
-    const { deleting } = await db.transaction().execute(async (tx) => {
-      const recipient = 'after@x.example'
-      await tx.updateTable('users').set({ email: recipient }).where('user_id', '=', userId).execute()
-      const mail = { kind: 'password_reset', recipient, data: {}, now: clock.now() } as const
-      await queueMail(tx, clock, companyId, mail)
-      const deleting = deleteUser(context, companyId, { userId }, clock.now())
-      await expect.poll(() => countWaiting(db), { timeout: 100_000 }).toBe(1)
-      return { deleting }
-    })
-    await deleting
-    for (const words of ['before@x', 'after@x']) expect(await rowsWith(words, strict)).toEqual({})
-  })
+test.for([
+  ['verified before its deletion stays', 'verified', [200, 200], 1],
+  ['verified after its deletion began is gone', 'deleted', [400, 401], undefined],
+] as const)('a company that is %s', async ([, first, statuses, users]) => {
+  const { token, ...person } = await register()
+  await age(person, 8)
+  const verifying = () => service.call('/auth/verify-email', { json: { token } })
+  // Both hold the token when they wait for the user.
+  const acts = first === 'verified' ? [verifying, prune] : [prune, verifying]
+  const ends = await releaseTogether<object>(db, { table: 'users', ...person }, acts)
+  const { status } = await service.login(person)
+  expect(ends).toContainEqual(expect.objectContaining({ status: statuses[0] }))
+  expect([status, (await rowsOf(person))['users']]).toEqual([statuses[1], users])
+})
 
-  test('deleting a user while someone guesses the password does not deadlock (ASVS 15.4.3)', async () => {
-    const user = await strict.addUser(await strict.addCompany())
-    const guess = async () => (await strict.login({ ...user, password: 'wrong' })).status
-    expect(await guess()).toBe(401)
-    const deletion = async () => void (await deleteUser(strict.context, user.companyId, user, clock.now()))
-    // The second guess is the last one, which is noted beside the user.
-    const ends = await releaseTogether(strict.db, { table: 'users', ...user }, [deletion, guess])
-    expect(ends).toEqual([undefined, 401])
+test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an id (ASVS 14.2.7)', async (who) => {
+  const admin = await service.addCompany()
+  const email = `leaver-${newEmail()}`
+  const user = await service.addUser(admin, 'admin', { email })
+  const secret = await service.newSecret(user)
+  const { accessToken, refreshToken } = await service.loginAs(user)
+  await service.login({ ...user, password: 'wrong' })
+  await service.call('/auth/password/forgot', { json: { companyId: user.companyId, email } })
+  const { token } = await mailbox.mailTo(email)
+  const wish = { newEmail: `wished-${email}`, mailCode: '' }
+  wish.mailCode = await mailedCodeOf(service, { token: accessToken }, 'email_change_code')
+  await service.call('/auth/email/change', { token: accessToken, json: wish })
+  await mailbox.mailTo(wish.newEmail)
+  await expect.poll(() => rowsWith(wish.newEmail)).toMatchObject({ one_time_tokens: 1, users: 1 })
+  const { accessToken: byAdmin } = await service.loginAs(admin)
+  const path = `/auth/members/${user.userId}`
+  if (who === 'an admin') await service.call(path, { method: 'DELETE', token: byAdmin })
+  else await deleteUser(context, user.companyId, user, clock.now())
+  // The new email contains it.
+  expect(await rowsWith(email)).toEqual({})
+
+  const ended = { status: 401, body: { code: 'session_ended', reason: 'user_deleted' } }
+  expect(await service.getSession({ token: accessToken, at: 1 })).toMatchObject(ended)
+  expect(await service.refresh(refreshToken)).toMatchObject(ended)
+  const reset = { json: { token, newPassword: 'another good password' } }
+  expect((await service.call('/auth/password/reset', reset)).status).toBe(400)
+  // The secret that the user created stays valid.
+  expect((await service.send(admin.companyId, secret, { type: 'a.b', data: {} })).status).toBe(202)
+  const { body } = await service.call('/auth/webhook-secret/status', { token: byAdmin })
+  expect(body.createdBy).toEqual({ id: user.userId, email: null })
+  const row = db.selectFrom('users').selectAll().where('user_id', '=', user.userId)
+  const blank = { status: 'deleted', email: null, name: '', password_hash: '' }
+  expect(await row.execute()).toMatchObject([blank])
+  const enabling = changeUserStatus(context, user.companyId, user, 'active')
+  await expect(enabling).rejects.toMatchObject({ code: 'not_found' })
+  expect((await service.login(user)).status).toBe(401)
+  // The email can be used again.
+  const again = await service.addUser(admin, 'viewer', { email })
+  expect((await service.login(again)).status).toBe(200)
+  expect(again.userId).not.toBe(user.userId)
+})
+
+test('a user deleted while their email changes leaves neither email', async () => {
+  const { db, context, clock } = strict
+  const email = 'before@x.example'
+  const { companyId, userId } = await strict.addUser(await strict.addCompany(), 'viewer', { email })
+  const { deleting } = await db.transaction().execute(async (tx) => {
+    const recipient = 'after@x.example'
+    await tx.updateTable('users').set({ email: recipient }).where('user_id', '=', userId).execute()
+    const mail = { kind: 'password_reset', recipient, data: {}, now: clock.now() } as const
+    await queueMail(tx, clock, companyId, mail)
+    const deleting = deleteUser(context, companyId, { userId }, clock.now())
+    await expect.poll(() => countWaiting(db), { timeout: 100_000 }).toBe(1)
+    return { deleting }
   })
+  await deleting
+  for (const words of ['before@x', 'after@x']) expect(await rowsWith(words, strict)).toEqual({})
+})
+
+test('deleting a user while someone guesses the password does not deadlock (ASVS 15.4.3)', async () => {
+  const user = await strict.addUser(await strict.addCompany())
+  const guess = async () => (await strict.login({ ...user, password: 'wrong' })).status
+  expect(await guess()).toBe(401)
+  const deletion = async () => void (await deleteUser(strict.context, user.companyId, user, clock.now()))
+  // The second guess is the last one, which is noted beside the user.
+  const ends = await releaseTogether(strict.db, { table: 'users', ...user }, [deletion, guess])
+  expect(ends).toEqual([undefined, 401])
 })
 
 test('an admin remains when operators demote, disable, and delete all concurrently', async () => {

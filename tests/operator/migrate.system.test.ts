@@ -1,11 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { access, chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { copyProject } from '../../scripts/kit/checkout.ts'
-import { runStatement } from '../../scripts/kit/postgres.ts'
-import { databaseUrl } from '../support/postgres.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
 import { startProgram } from '../support/program.ts'
 
 /** Migrations of a release run before it, often by a job that has nothing but the database. */
@@ -13,11 +11,7 @@ import { startProgram } from '../support/program.ts'
 const project = resolve(import.meta.dirname, '../..')
 const PRODUCTION = { NODE_ENV: 'production' }
 const MIGRATIONS = (await readdir(join(project, 'migrations'))).map((file) => file.replace('.ts', '')).sort()
-
-const name = `gatehouse_${randomBytes(6).toString('hex')}`
-const serverUrl = inject('serverUrl')
-const DATABASE_URL = databaseUrl(serverUrl, name)
-afterAll(() => runStatement(serverUrl, `drop database if exists ${name} with (force)`))
+const DATABASE_URL = await createEmptyDatabase()
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-migrate-'))
@@ -35,30 +29,27 @@ async function migrate(env: Record<string, string>, folder = project) {
   return code === 0 ? JSON.parse(stdout) : { code, stdout, stderr }
 }
 
-describe('admin migrate', () => {
-  test('admin migrate needs only DATABASE_URL in production, and writes no files (ASVS 13.1.2)', async () => {
-    await runStatement(serverUrl, `create database ${name}`)
-    const DATA_DIR = join(await newFolder(), 'data')
-    const env = { ...PRODUCTION, DATABASE_URL }
-    expect(await migrate({ ...env, DATA_DIR })).toEqual({ migrated: MIGRATIONS })
-    await expect(access(DATA_DIR)).rejects.toThrow('ENOENT')
-    expect(await migrate(env)).toEqual({ migrated: [] })
-    expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
-  })
+test('admin migrate needs only DATABASE_URL in production, and writes no files (ASVS 13.1.2)', async () => {
+  const DATA_DIR = join(await newFolder(), 'data')
+  const env = { ...PRODUCTION, DATABASE_URL }
+  expect(await migrate({ ...env, DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+  await expect(access(DATA_DIR)).rejects.toThrow('ENOENT')
+  expect(await migrate(env)).toEqual({ migrated: [] })
+  expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
+})
 
-  test('admin migrate without DATABASE_URL in production requires only that', async () => {
-    expect(await migrate(PRODUCTION)).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: 'The configuration has faults:\n  - DATABASE_URL: must be set in production\n',
-    })
+test('admin migrate without DATABASE_URL in production requires only that', async () => {
+  expect(await migrate(PRODUCTION)).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'The configuration has faults:\n  - DATABASE_URL: must be set in production\n',
   })
+})
 
-  test('admin migrate migrates the embedded Postgres outside production', async () => {
-    const DATA_DIR = join(await newFolder(), 'data')
-    expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
-    expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
-  })
+test('admin migrate migrates the embedded Postgres outside production', async () => {
+  const DATA_DIR = join(await newFolder(), 'data')
+  expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+  expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
 })
 
 test('a misspelt variable in the environment or in .env ends the start (ASVS 13.1.2)', async () => {

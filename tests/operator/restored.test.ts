@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { afterAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, expect, inject, test } from 'vitest'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
@@ -100,88 +100,74 @@ test('a restored backup undoes later changes; wrong master keys settle nothing (
     const other = createSealer([{ id: 'test', key: Buffer.alloc(32, 1) }], clock.randomBytes)
     await expect(settle(url, other)).rejects.toThrow('sealed')
   })
-  expect(await statusesAt(service)).toEqual({
-    token: 200,
-    refresh: 200,
-    cookie: 200,
-    invitation: 200,
-    challenge: 200,
-    passkey: 200,
-    link: 204,
-  })
+  const sessions = { token: 200, refresh: 200, cookie: 200 }
+  const begun = { invitation: 200, challenge: 200, passkey: 200, link: 204 }
+  expect(await statusesAt(service)).toEqual({ ...sessions, ...begun })
 })
 
-describe('a settled backup (ASVS 7.4.1, 7.4.3, 13.3.4)', async () => {
-  const told: Awaited<ReturnType<typeof settle>>[] = []
-  const service = await restore(async (url) => {
-    // A second time, as after a connection that was lost, does no harm.
-    for (const _ of [1, 2]) told.push(await settle(url))
-  })
-  const [first, second] = told
+const told: Awaited<ReturnType<typeof settle>>[] = []
+const service = await restore(async (url) => {
+  // A second time, as after a connection that was lost, does no harm.
+  for (const _ of [1, 2]) told.push(await settle(url))
+})
+const [first, second] = told
 
-  test('a settled backup accepts no earlier credential, and sends no queued email', async () => {
-    expect(await statusesAt(service)).toEqual({
-      token: 401,
-      refresh: 401,
-      cookie: 401,
-      invitation: 400,
-      challenge: 401,
-      passkey: 401,
-      link: 400,
-    })
-    const { body } = await service.refresh(signedIn.refreshToken)
-    expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_operator'])
-    for (const table of ['mail_outbox', 'mailbox_codes', 'second_factor_challenges', 'invitations']) {
-      const isUnsent = table === 'mail_outbox' ? sql`sent_at is null` : sql`true`
-      const { rows } = await sql`select from ${sql.table(table)} where ${isUnsent}`.execute(service.db)
-      expect([table, rows]).toEqual([table, []])
-    }
-  })
+test('a settled backup accepts no earlier credential, and sends no queued email (ASVS 7.4.1, 7.4.3, 13.3.4)', async () => {
+  const sessions = { token: 401, refresh: 401, cookie: 401 }
+  const begun = { invitation: 400, challenge: 401, passkey: 401, link: 400 }
+  expect(await statusesAt(service)).toEqual({ ...sessions, ...begun })
+  const { body } = await service.refresh(signedIn.refreshToken)
+  expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_operator'])
+  for (const table of ['mail_outbox', 'mailbox_codes', 'second_factor_challenges', 'invitations']) {
+    const isUnsent = table === 'mail_outbox' ? sql`sent_at is null` : sql`true`
+    const { rows } = await sql`select from ${sql.table(table)} where ${isUnsent}`.execute(service.db)
+    expect([table, rows]).toEqual([table, []])
+  }
+})
 
-  test('a settled backup signs with a new key, and publishes only that', async () => {
-    const { accessToken: token } = await service.loginAs(admin)
-    expect((await service.getSession({ token })).status).toBe(200)
-    expect(kidOf(token)).toBe(second?.newKey)
-    const { body } = await service.call('/.well-known/jwks.json', { method: 'GET' })
-    expect(body.keys.map(({ kid }: { kid: string }) => kid)).toEqual([second?.newKey])
-    expect(first?.retiredKeys).toContain(kidOf(signedIn.accessToken))
-  })
+test('a settled backup signs with a new key, and publishes only that', async () => {
+  const { accessToken: token } = await service.loginAs(admin)
+  expect((await service.getSession({ token })).status).toBe(200)
+  expect(kidOf(token)).toBe(second?.newKey)
+  const { body } = await service.call('/.well-known/jwks.json', { method: 'GET' })
+  expect(body.keys.map(({ kid }: { kid: string }) => kid)).toEqual([second?.newKey])
+  expect(first?.retiredKeys).toContain(kidOf(signedIn.accessToken))
+})
 
-  test('a settled backup refuses used codes; new ones work after two minutes', async () => {
-    const { challenge } = await service.begin(byTotp)
-    expect((await service.complete({ ...byCode, challenge })).status).toBe(401)
-    clock.advance(120)
-    const now = { challenge, method: 'totp', code: codeAt(byTotp.secret, clock.now()) }
-    expect((await service.complete(now)).status).toBe(200)
-    expect((await service.signInByPasskey(byPasskey)).status).toBe(200)
-  })
+test('a settled backup refuses used codes; new ones work after two minutes', async () => {
+  const { challenge } = await service.begin(byTotp)
+  expect((await service.complete({ ...byCode, challenge })).status).toBe(401)
+  clock.advance(120)
+  const now = { challenge, method: 'totp', code: codeAt(byTotp.secret, clock.now()) }
+  expect((await service.complete(now)).status).toBe(200)
+  expect((await service.signInByPasskey(byPasskey)).status).toBe(200)
+})
 
-  test('settling a backup is audited on the platform, with what it invalidated (ASVS 16.2.1)', async () => {
-    const { check, ...details } = first ?? {}
-    const entries = await selectAudit(service.db)
-      .select(['actor', 'details'])
-      .where('company_id', '=', PLATFORM)
-      .where('action', '=', 'restored')
-      .execute()
-    expect(entries).toHaveLength(2)
-    expect(entries).toContainEqual({ actor: 'operator', details })
-    // Links to reset, to join, and to undo a first factor, of two members.
-    const counts = { companies: 2, mails: 1, links: 4, invitations: 1, challenges: 1, mailedCodes: 1 }
-    expect(details).toMatchObject(counts)
-  })
+test('settling a backup is audited on the platform, with what it invalidated (ASVS 16.2.1)', async () => {
+  const { check, ...details } = first ?? {}
+  const entries = await selectAudit(service.db)
+    .select(['actor', 'details'])
+    .where('company_id', '=', PLATFORM)
+    .where('action', '=', 'restored')
+    .execute()
+  expect(entries).toHaveLength(2)
+  expect(entries).toContainEqual({ actor: 'operator', details })
+  // Links to reset, to join, and to undo a first factor, of two members.
+  const counts = { companies: 2, mails: 1, links: 4, invitations: 1, challenges: 1, mailedCodes: 1 }
+  expect(details).toMatchObject(counts)
+})
 
-  test('settling a backup lists what else to check, with requests that exist', async () => {
-    const text = (first?.check ?? []).join('\n')
-    for (const word of ['disabled', 'Passwords', 'Recovery codes', 'operators']) expect(text).toContain(word)
-    const { paths } = JSON.parse(inject('openapi').api)
-    const named = [...text.matchAll(/\b(GET|POST|PATCH|DELETE) \/api(\/[\w/:-]+)/g)]
-    expect(named.length).toBeGreaterThan(10)
-    for (const [, method = '', path = ''] of named)
-      expect(paths[path.replace(/:(\w+)/g, '{$1}')]).toHaveProperty(method.toLowerCase())
-    // Settling cannot undo this: the signing secret of the backup is valid again.
-    expect(text).toContain('Signing secrets')
-    const event = { type: 'a.b', data: {} }
-    expect((await service.send(admin.companyId, again, event)).status).toBe(401)
-    expect((await service.send(admin.companyId, secret, event)).status).toBe(202)
-  })
+test('settling a backup lists what else to check, with requests that exist', async () => {
+  const text = (first?.check ?? []).join('\n')
+  for (const word of ['disabled', 'Passwords', 'Recovery codes', 'operators']) expect(text).toContain(word)
+  const { paths } = JSON.parse(inject('openapi').api)
+  const named = [...text.matchAll(/\b(GET|POST|PATCH|DELETE) \/api(\/[\w/:-]+)/g)]
+  expect(named.length).toBeGreaterThan(10)
+  for (const [, method = '', path = ''] of named)
+    expect(paths[path.replace(/:(\w+)/g, '{$1}')]).toHaveProperty(method.toLowerCase())
+  // Settling cannot undo this: the signing secret of the backup is valid again.
+  expect(text).toContain('Signing secrets')
+  const event = { type: 'a.b', data: {} }
+  expect((await service.send(admin.companyId, again, event)).status).toBe(401)
+  expect((await service.send(admin.companyId, secret, event)).status).toBe(202)
 })

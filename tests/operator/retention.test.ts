@@ -42,19 +42,15 @@ const session = (ended: number | null, expires: number, { by = admin, reason = '
   expires_at: at(expires),
 })
 const superseded = { by: account, reason: 'superseded' }
-const expiring = { kept: [{ expires_at: at(1) }], gone: [{ expires_at: at(-301) }] }
+/** Rows that are kept for five minutes after the time in a column. */
+const lapsing = (column: string) => ({ kept: [{ [column]: at(1) }], gone: [{ [column]: at(-301) }] })
+const opened = { kind: 'token', created_at: long, issued_at: long, max_expires_at: at(DAY) }
+const mail = { kind: 'password_changed', recipient: 'ada@x.example', facts: {}, created_at: long }
 
 const LAPSES: Record<string, Lapse> = {
   sessions: {
     table: 'sessions',
-    row: () => ({
-      company_id,
-      session_id: randomUUID(),
-      kind: 'token',
-      created_at: long,
-      issued_at: long,
-      max_expires_at: at(DAY),
-    }),
+    row: () => ({ company_id, session_id: randomUUID(), ...opened }),
     kept: [
       session(null, DAY),
       session(null, -30 * DAY + 60),
@@ -74,7 +70,7 @@ const LAPSES: Record<string, Lapse> = {
   tokens: {
     table: 'one_time_tokens',
     row: () => ({ company_id, purpose: 'reset', email: randomUUID(), token_hash: bytes(), created_at: long }),
-    ...expiring,
+    ...lapsing('expires_at'),
   },
   invitations: {
     table: 'invitations',
@@ -95,20 +91,11 @@ const LAPSES: Record<string, Lapse> = {
   counters: {
     table: 'rate_counters',
     row: () => ({ counter: randomUUID(), hits: 1 }),
-    kept: [{ window_ends_at: at(1) }],
-    gone: [{ window_ends_at: at(-301) }],
+    ...lapsing('window_ends_at'),
   },
   mails: {
     table: 'mail_outbox',
-    row: () => ({
-      company_id,
-      mail_id: randomUUID(),
-      kind: 'password_changed',
-      recipient: 'ada@x.example',
-      facts: {},
-      created_at: long,
-      next_attempt_at: at(DAY),
-    }),
+    row: () => ({ company_id, mail_id: randomUUID(), ...mail, next_attempt_at: at(DAY) }),
     kept: [
       { sent_at: null, failed_at: null },
       { sent_at: at(-7 * DAY + 60), failed_at: null },
@@ -127,13 +114,12 @@ const LAPSES: Record<string, Lapse> = {
   knownClients: {
     table: 'known_clients',
     row: () => ({ company_id, user_id, kind: 'network', digest: bytes() }),
-    kept: [{ known_until: at(1) }],
-    gone: [{ known_until: at(-301) }],
+    ...lapsing('known_until'),
   },
   usedChallenges: {
     table: 'used_passkey_challenges',
     row: () => ({ challenge_hash: bytes() }),
-    ...expiring,
+    ...lapsing('expires_at'),
   },
   mailboxCodes: {
     table: 'mailbox_codes',
@@ -143,10 +129,14 @@ const LAPSES: Record<string, Lapse> = {
   },
   unconfirmedFactors: {
     table: 'second_factors',
-    row: () => {
-      const factor = { factor_id: randomUUID(), kind: 'totp', name: 'App', sealed_secret: 'sealed' }
-      return { company_id, user_id, ...factor }
-    },
+    row: () => ({
+      company_id,
+      user_id,
+      factor_id: randomUUID(),
+      kind: 'totp',
+      name: 'App',
+      sealed_secret: 'x',
+    }),
     kept: [
       { created_at: long, confirmed_at: long },
       { created_at: at(-7_100), confirmed_at: null },
