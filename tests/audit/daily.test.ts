@@ -12,12 +12,9 @@ const { service } = await useSharedService()
 const { clock, db } = service
 const DAY_MS = 86_400_000
 
+const ACT = { action: 'sign_in', outcome: 'done', actor: 'operator' } as const
 const signInTo = (companyId: string, executor: Executor) =>
-  appendAudit(
-    executor,
-    companyId,
-    newEntry(clock, new Date(clock.now()), { action: 'sign_in', outcome: 'done', actor: 'operator' }),
-  )
+  appendAudit(executor, companyId, newEntry(clock, new Date(clock.now()), ACT))
 
 test('concurrent audit entries count without waiting, only if committed', async () => {
   const companyId = randomUUID()
@@ -27,13 +24,11 @@ test('concurrent audit entries count without waiting, only if committed', async 
     await signInTo(companyId, tx)
     // These would wait for the transaction, and it waits for them.
     await Promise.all(times(20, () => executors.map((executor) => signInTo(companyId, executor))).flat())
-    await db
-      .transaction()
-      .execute(async (undone) => {
-        await signInTo(companyId, undone)
-        throw new Error('undone')
-      })
-      .catch(() => {})
+    const failing = db.transaction().execute(async (undone) => {
+      await signInTo(companyId, undone)
+      throw new Error('undone')
+    })
+    await expect(failing).rejects.toThrow('undone')
   })
   const days = await countDaily(db, companyId, { now: new Date(clock.now()), days: 1 })
   expect(days).toMatchObject([{ signIns: 42 }])
@@ -43,10 +38,8 @@ test('daily sums are deleted when they are no longer shown', async () => {
   const admin = await service.addCompany()
   await service.login({ ...admin, password: 'wrong' })
   const later = (days: number) => clock.now() + days * DAY_MS
-  const first = async () => {
-    const days = await countDaily(db, admin.companyId, { now: new Date(later(89)), days: 90 })
-    return days[0]
-  }
+  const shown = { now: new Date(later(89)), days: 90 }
+  const first = async () => (await countDaily(db, admin.companyId, shown))[0]
   const before = await first()
   expect(before).toMatchObject({ refusals: 1, changes: 1 })
   await pruneAcrossCompanies(service.context, later(91))

@@ -1,8 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { sql } from 'kysely'
-import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { runStatement } from '../../scripts/kit/postgres.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { countDaily } from '../../src/audit/repository.ts'
 import { connect } from '../../src/database/connect.ts'
 import { buildIndexes } from '../../src/database/indexes.ts'
@@ -11,7 +10,8 @@ import { maintainAuditTrail } from '../../src/operator/deletion-repository.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
-import { databaseUrl } from '../support/postgres.ts'
+import { whenDone } from '../support/cleanup.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** Its tables and functions are changed, so it is not the shared one. */
@@ -41,6 +41,9 @@ async function partitions(executor = db): Promise<string[]> {
 }
 
 const monthOf = (date: Date) => `audit_events_${date.toISOString().slice(0, 7).replace('-', '_')}`
+const today = new Date()
+const monthAhead = (n: number) =>
+  monthOf(new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + n, 1)))
 
 /** Makes the partition of an earlier month, as the service did in that month. */
 const addPartition = (at: Date) =>
@@ -62,60 +65,56 @@ test('IP addresses and emails are stored apart and deleted after 90 days (ASVS 1
   expect(await entriesOf(young)).toMatchObject([{ ip_address: '192.0.2.1', email: actor }])
 })
 
-describe('partitions', () => {
-  test('audit partitions are created four months ahead, and dropped after the retention', async () => {
-    const now = new Date()
-    const ahead = times(4, (n) => monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n, 1))))
-    expect(await partitions()).toEqual(expect.arrayContaining(ahead))
-    await sql`drop table ${sql.table(ahead[3] ?? '')}`.execute(db)
-    expect(await maintainAuditTrail(db, 400)).toBe(0)
-    expect(await partitions()).toEqual(expect.arrayContaining(ahead))
+test('audit partitions are created four months ahead, and dropped after the retention', async () => {
+  const ahead = times(4, monthAhead)
+  expect(await partitions()).toEqual(expect.arrayContaining(ahead))
+  await sql`drop table ${sql.table(ahead[3] ?? '')}`.execute(db)
+  expect(await maintainAuditTrail(db, 400)).toBe(0)
+  expect(await partitions()).toEqual(expect.arrayContaining(ahead))
 
-    const [old, edge] = [ago(500), ago(399)]
-    await addPartition(old)
-    await addPartition(edge)
-    const [gone, kept] = [await insertAsBefore(old), await insertAsBefore(edge)]
-    expect(await maintainAuditTrail(db, 400)).toBe(1)
-    expect(await partitions()).not.toContain(monthOf(old))
-    expect(await partitions()).toContain(monthOf(edge))
-    expect([await entriesOf(gone), await entriesOf(kept)]).toMatchObject([[], [{}]])
-  })
+  const [old, edge] = [ago(500), ago(399)]
+  await addPartition(old)
+  await addPartition(edge)
+  const [gone, kept] = [await insertAsBefore(old), await insertAsBefore(edge)]
+  expect(await maintainAuditTrail(db, 400)).toBe(1)
+  expect(await partitions()).not.toContain(monthOf(old))
+  expect(await partitions()).toContain(monthOf(edge))
+  expect([await entriesOf(gone), await entriesOf(kept)]).toMatchObject([[], [{}]])
+})
 
-  test('audit partitions accept entries of all times, and keep none longer', async () => {
-    const moments = ['1970-01-01', '2077-05-01', '9999-12-31'].map((date) => new Date(date))
-    const [lapsed = '', ...later] = await Promise.all(moments.map((at) => insertAsBefore(at)))
-    expect(await entriesOf(lapsed)).toHaveLength(1)
-    // The entries of this month are elsewhere.
-    await addPartition(new Date('2077-05-01'))
-    expect(await partitions()).not.toContain('audit_events_2077_05')
-    await maintainAuditTrail(db, 400)
-    expect(await entriesOf(lapsed)).toEqual([])
-    for (const companyId of later) expect(await entriesOf(companyId)).toHaveLength(1)
-    await expect(sql`delete from audit_events_other`.execute(db)).rejects.toThrow('append-only')
-  })
+test('audit partitions accept entries of all times, and keep none longer', async () => {
+  const moments = ['1970-01-01', '2077-05-01', '9999-12-31'].map((date) => new Date(date))
+  const [lapsed = '', ...later] = await Promise.all(moments.map((at) => insertAsBefore(at)))
+  expect(await entriesOf(lapsed)).toHaveLength(1)
+  // The entries of this month are elsewhere.
+  await addPartition(new Date('2077-05-01'))
+  expect(await partitions()).not.toContain('audit_events_2077_05')
+  await maintainAuditTrail(db, 400)
+  expect(await entriesOf(lapsed)).toEqual([])
+  for (const companyId of later) expect(await entriesOf(companyId)).toHaveLength(1)
+  await expect(sql`delete from audit_events_other`.execute(db)).rejects.toThrow('append-only')
+})
 
-  test('audit partitions are append-only, like the whole (ASVS 16.4.2)', async () => {
-    for (const partition of await partitions()) {
-      for (const change of ['update % set outcome = outcome', 'delete from %', 'truncate %'])
-        await expect(sql.raw(change.replace('%', partition)).execute(db)).rejects.toThrow('append-only')
-    }
-  })
+test('audit partitions are append-only, like the whole (ASVS 16.4.2)', async () => {
+  for (const partition of await partitions()) {
+    for (const change of ['update % set outcome = outcome', 'delete from %', 'truncate %'])
+      await expect(sql.raw(change.replace('%', partition)).execute(db)).rejects.toThrow('append-only')
+  }
+})
 
-  test('audit partitions are created and dropped concurrently while entries are added', async () => {
-    const now = new Date()
-    const last = monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 3, 1)))
-    // Maintenance leaves to its next run what it cannot lock soon. Here the calls should wait for one another.
-    await sql`alter function maintain_audit_trail set lock_timeout = '1min'`.execute(db)
-    for (let round = 0; round < 3; round += 1) {
-      await sql`drop table ${sql.table(last)}`.execute(db)
-      await addPartition(ago(600))
-      const writes = times(60, () => insertAsBefore(new Date()))
-      const counts = await Promise.all(times(8, () => maintainAuditTrail(db, 400)))
-      expect(counts.reduce((sum, count) => sum + count)).toBe(1)
-      await Promise.all(writes)
-      expect(await partitions()).toContain(last)
-    }
-  })
+test('audit partitions are created and dropped concurrently while entries are added', async () => {
+  const last = monthAhead(3)
+  // Maintenance leaves to its next run what it cannot lock soon. Here the calls should wait for one another.
+  await sql`alter function maintain_audit_trail set lock_timeout = '1min'`.execute(db)
+  for (let round = 0; round < 3; round += 1) {
+    await sql`drop table ${sql.table(last)}`.execute(db)
+    await addPartition(ago(600))
+    const writes = times(60, () => insertAsBefore(new Date()))
+    const counts = await Promise.all(times(8, () => maintainAuditTrail(db, 400)))
+    expect(counts.reduce((sum, count) => sum + count)).toBe(1)
+    await Promise.all(writes)
+    expect(await partitions()).toContain(last)
+  }
 })
 
 test('a database role maintains the trail, but cannot change or shorten it (ASVS 13.2.2)', async () => {
@@ -148,106 +147,98 @@ test('a database role maintains the trail, but cannot change or shorten it (ASVS
   await expect(maintainAuditTrail(open(`${role}_other`), 400)).rejects.toThrow('permission denied')
 })
 
-describe('migrations', async () => {
-  const folder = new URL('../../migrations/', import.meta.url)
-  const files = (await readdir(folder)).toSorted()
+const folder = new URL('../../migrations/', import.meta.url)
+const files = (await readdir(folder)).toSorted()
+const { db: before, close } = connect({ url: await createEmptyDatabase(), poolSize: 2 })
+whenDone(close)
 
-  const database = `gatehouse_${randomBytes(6).toString('hex')}`
-  await runStatement(inject('serverUrl'), `create database ${database}`)
-  const { db: before, close } = connect({ url: databaseUrl(inject('serverUrl'), database), poolSize: 2 })
-  afterAll(async () => {
-    await close()
-    await runStatement(inject('serverUrl'), `drop database ${database} with (force)`)
-  })
+/** Each test takes the database on to the migration that it is about. */
+const migrateUntil = async (name: string) => {
+  while (files[0] && files[0] < name) await migrate()
+}
+const migrate = async () => {
+  const { up } = await import(new URL(files.shift() ?? '', folder).href)
+  await before.transaction().execute(up)
+}
 
-  /** Each test takes the database on to the migration that it is about. */
-  const migrateUntil = async (name: string) => {
-    while (files[0] && files[0] < name) await migrate()
+test('the migration to partitions moves entries into months, and recent addresses apart', async () => {
+  await migrateUntil('0007')
+  const companies = [
+    await insertAsBefore(ago(120), { executor: before, actor: 'eve@x.example' }),
+    await insertAsBefore(ago(30), { executor: before, actor: 'eve@x.example' }),
+    await insertAsBefore(new Date('2090-01-01'), { executor: before }),
+  ]
+  await sql`create role gatehouse_migrated`.execute(before).catch(() => {})
+  await sql`grant insert on audit_events to gatehouse_migrated`.execute(before)
+  await migrate()
+  const entries = await selectAudit(before).selectAll().orderBy('occurred_at').execute()
+  expect(entries).toMatchObject([
+    { company_id: companies[0], actor: null, ip_address: null, email: null },
+    { company_id: companies[1], actor: null, ip_address: '192.0.2.1', email: 'eve@x.example' },
+    { company_id: companies[2], actor: 'operator', ip_address: '192.0.2.1', email: null },
+  ])
+  const { rows } = await sql<{ place: string }>`
+    select tableoid::regclass::text as place from audit_events order by occurred_at`.execute(before)
+  const places = [monthOf(ago(120)), monthOf(ago(30)), 'audit_events_other']
+  expect(rows.map(({ place }) => place)).toEqual(places)
+  const { rows: granted } = await sql`
+    select has_table_privilege('gatehouse_migrated', 'audit_events', 'insert') as trail,
+      has_table_privilege('gatehouse_migrated', 'audit_addresses', 'insert') as addresses`.execute(before)
+  expect(granted).toEqual([{ trail: true, addresses: true }])
+})
+
+test('the migration to audit indexes leaves existing months to the running service', async () => {
+  await migrateUntil('0020')
+  await insertAsBefore(ago(10), { executor: before })
+  await migrate()
+  const stateOfIndexes = async () => {
+    const { rows } = await sql`
+      select x.indexrelid::regclass::text as name, indisvalid as is_valid,
+        (select count(*)::int from pg_inherits where inhparent = x.indexrelid)
+          = (select count(*) from pg_inherits where inhparent = 'audit_events'::regclass) as is_whole
+      from pg_index x
+      where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(before)
+    return rows
   }
-  const migrate = async () => {
-    const { up } = await import(new URL(files.shift() ?? '', folder).href)
-    await before.transaction().execute(up)
-  }
+  const names = ['action', 'actor', 'actor_and_action'].map((columns) => `audit_events_by_${columns}`)
+  const all = (are: boolean) => names.map((name) => ({ name, is_valid: are, is_whole: are }))
+  expect(await stateOfIndexes()).toEqual(all(false))
+  // One that was broken off.
+  await sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`.execute(before)
+  await sql`update pg_index set indisvalid = false
+    where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(before)
+  await buildIndexes(before, () => {})
+  expect(await stateOfIndexes()).toEqual(all(true))
+  await sql`select add_audit_partition('2077-05-01T00:00:00Z')`.execute(before)
+  expect(await stateOfIndexes()).toEqual(all(true))
+})
 
-  test('the migration to partitions moves entries into months, and recent addresses apart', async () => {
-    await migrateUntil('0007')
-    const companies = [
-      await insertAsBefore(ago(120), { executor: before, actor: 'eve@x.example' }),
-      await insertAsBefore(ago(30), { executor: before, actor: 'eve@x.example' }),
-      await insertAsBefore(new Date('2090-01-01'), { executor: before }),
-    ]
-    await sql`create role gatehouse_migrated`.execute(before).catch(() => {})
-    await sql`grant insert on audit_events to gatehouse_migrated`.execute(before)
-    await migrate()
-    const entries = await selectAudit(before).selectAll().orderBy('occurred_at').execute()
-    expect(entries).toMatchObject([
-      { company_id: companies[0], actor: null, ip_address: null, email: null },
-      { company_id: companies[1], actor: null, ip_address: '192.0.2.1', email: 'eve@x.example' },
-      { company_id: companies[2], actor: 'operator', ip_address: '192.0.2.1', email: null },
-    ])
-    const { rows } = await sql<{ place: string }>`
-      select tableoid::regclass::text as place from audit_events order by occurred_at`.execute(before)
-    const places = [monthOf(ago(120)), monthOf(ago(30)), 'audit_events_other']
-    expect(rows.map(({ place }) => place)).toEqual(places)
-    const { rows: granted } = await sql`
-      select has_table_privilege('gatehouse_migrated', 'audit_events', 'insert') as trail,
-        has_table_privilege('gatehouse_migrated', 'audit_addresses', 'insert') as addresses`.execute(before)
-    expect(granted).toEqual([{ trail: true, addresses: true }])
-  })
-
-  test('the migration to audit indexes leaves existing months to the running service', async () => {
-    await migrateUntil('0020')
-    await insertAsBefore(ago(10), { executor: before })
-    await migrate()
-    const stateOfIndexes = async () => {
-      const { rows } = await sql`
-        select x.indexrelid::regclass::text as name, indisvalid as is_valid,
-          (select count(*)::int from pg_inherits where inhparent = x.indexrelid)
-            = (select count(*) from pg_inherits where inhparent = 'audit_events'::regclass) as is_whole
-        from pg_index x
-        where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(before)
-      return rows
-    }
-    const names = ['action', 'actor', 'actor_and_action'].map((columns) => `audit_events_by_${columns}`)
-    const all = (are: boolean) => names.map((name) => ({ name, is_valid: are, is_whole: are }))
-    expect(await stateOfIndexes()).toEqual(all(false))
-    // One that was broken off.
-    await sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`.execute(before)
-    await sql`update pg_index set indisvalid = false
-      where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(before)
-    await buildIndexes(before, () => {})
-    expect(await stateOfIndexes()).toEqual(all(true))
-    await sql`select add_audit_partition('2077-05-01T00:00:00Z')`.execute(before)
-    expect(await stateOfIndexes()).toEqual(all(true))
-  })
-
-  test('the migration to daily sums counts earlier and concurrent entries once', async () => {
-    await migrateUntil('0027')
-    const companyId = randomUUID()
-    const add = (at: Date, count: number) =>
-      sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome)
-        select ${companyId}::uuid, gen_random_uuid(), ${at}, 'sign_in', 'done'
-        from generate_series(1, ${count}::int)`.execute(before)
-    const refuse = (at: Date) =>
-      sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
-        values (${companyId}, ${at}, '192.0.2.1', '', 5, '', ${at})
-        on conflict (company_id, minute, network, kind) do update set count = r.count + 5`.execute(before)
-    const [old, recent] = [ago(20), ago(1)]
-    await add(old, 3)
-    await add(recent, 2)
-    await refuse(recent)
-    await migrate()
-    await add(recent, 10)
-    await refuse(recent)
-    await refuse(old)
-    // Two instances.
-    await Promise.all([fillAuditDays(before), fillAuditDays(before)])
-    await fillAuditDays(before)
-    await add(recent, 100)
-    const days = await countDaily(before, companyId, { now: new Date(), days: 30 })
-    expect(days.filter(({ signIns }) => signIns > 0)).toEqual([
-      { date: old.toISOString().slice(0, 10), signIns: 3, refusals: 5, changes: 0 },
-      { date: recent.toISOString().slice(0, 10), signIns: 112, refusals: 10, changes: 0 },
-    ])
-  })
+test('the migration to daily sums counts earlier and concurrent entries once', async () => {
+  await migrateUntil('0027')
+  const companyId = randomUUID()
+  const add = (at: Date, count: number) =>
+    sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome)
+      select ${companyId}::uuid, gen_random_uuid(), ${at}, 'sign_in', 'done'
+      from generate_series(1, ${count}::int)`.execute(before)
+  const refuse = (at: Date) =>
+    sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
+      values (${companyId}, ${at}, '192.0.2.1', '', 5, '', ${at})
+      on conflict (company_id, minute, network, kind) do update set count = r.count + 5`.execute(before)
+  const [old, recent] = [ago(20), ago(1)]
+  await add(old, 3)
+  await add(recent, 2)
+  await refuse(recent)
+  await migrate()
+  await add(recent, 10)
+  await refuse(recent)
+  await refuse(old)
+  // Two instances.
+  await Promise.all([fillAuditDays(before), fillAuditDays(before)])
+  await fillAuditDays(before)
+  await add(recent, 100)
+  const days = await countDaily(before, companyId, { now: new Date(), days: 30 })
+  expect(days.filter(({ signIns }) => signIns > 0)).toEqual([
+    { date: old.toISOString().slice(0, 10), signIns: 3, refusals: 5, changes: 0 },
+    { date: recent.toISOString().slice(0, 10), signIns: 112, refusals: 10, changes: 0 },
+  ])
 })
