@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { checkHandle, giveHandle } from '../../src/company/handles.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
@@ -26,194 +26,183 @@ const tokenOf = async (person: Person) => (await service.loginAs(person)).access
 const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
-describe('handles', () => {
-  test('a handle signs in like the id, in any case', async () => {
-    const admin = await service.addCompany()
-    const handle = await handleOf(admin)
-    for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
-      const { body } = await signIn(text, admin, { at })
-      expect(body.accessContext).toMatchObject({ companyId: admin.companyId, companyHandle: handle })
-    }
-  })
+test('a handle signs in like the id, in any case', async () => {
+  const admin = await service.addCompany()
+  const handle = await handleOf(admin)
+  for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
+    const { body } = await signIn(text, admin, { at })
+    expect(body.accessContext).toMatchObject({ companyId: admin.companyId, companyHandle: handle })
+  }
+})
 
-  test('a handle cannot be sent with an id, or be one', async () => {
-    const { companyId, email } = await service.addCompany()
-    const json = { email, password: PASSWORD }
-    const answers = [
-      [{ ...json, companyId, company: 'acme-1234-eu1' }, '/company'],
-      [{ ...json, company: companyId }, '/company'],
-      [{ ...json, company: companyId.toUpperCase() }, '/company'],
-      [json, '/companyId'],
-    ] as const
-    for (const [body, path] of answers) {
-      expectField(await service.call('/auth/login', { json: body }), path)
-      const { password: _password, ...account } = body
-      expectField(await service.call('/auth/password/forgot', { json: account }), path)
-    }
-  })
+test('a handle cannot be sent with an id, or be one', async () => {
+  const { companyId, email } = await service.addCompany()
+  const json = { email, password: PASSWORD }
+  const answers = [
+    [{ ...json, companyId, company: 'acme-1234-eu1' }, '/company'],
+    [{ ...json, company: companyId }, '/company'],
+    [{ ...json, company: companyId.toUpperCase() }, '/company'],
+    [json, '/companyId'],
+  ] as const
+  for (const [body, path] of answers) {
+    expectField(await service.call('/auth/login', { json: body }), path)
+    const { password: _password, ...account } = body
+    expectField(await service.call('/auth/password/forgot', { json: account }), path)
+  }
+})
 
-  test('a handle is created from the name when the email is verified', async () => {
-    const { token, email, companyId } = await register()
-    expect(await handleOf({ companyId })).toBe('')
-    const { body } = await service.call('/auth/verify-email', { json: { token } })
-    expect(body).toEqual({
-      companyId,
-      companyHandle: expect.stringMatching(/^company-of-person[\w-]+-\d{4}-eu1$/),
-      email,
-      status: 'active',
+test('a handle is created from the name when the email is verified', async () => {
+  const { token, email, companyId } = await register()
+  expect(await handleOf({ companyId })).toBe('')
+  const { body } = await service.call('/auth/verify-email', { json: { token } })
+  const companyHandle = expect.stringMatching(/^company-of-person[\w-]+-\d{4}-eu1$/)
+  expect(body).toEqual({ companyId, companyHandle, email, status: 'active' })
+})
+
+test.each([
+  ['Łódź & Söhne GmbH', /^lodz-sohne-gmbh-\d{4}-eu1$/],
+  ['42 Fish', /^fish-\d{4}-eu1$/],
+  ['Ελληνική', /^company-\d{4}-eu1$/],
+  ['A very long name of a company that nobody types', /^a-very-long-name-of-a-company-t-\d{4}-eu1$/],
+])('a handle of %s has Latin letters and digits, at most 40', async (name, form) => {
+  const handle = await handleOf(await service.addCompany({ name }))
+  expect(handle).toMatch(form)
+  expect(handle.length).toBeLessThanOrEqual(40)
+})
+
+test('a handle gets more digits until it is free', async () => {
+  const same = { ...service.context, system: { ...service.context.system, randomBytes: Buffer.alloc } }
+  const companies = await Promise.all(times(3, () => service.addCompany()))
+  const given: (string | null)[] = []
+  for (const { companyId } of companies) {
+    await service.db.transaction().execute(async (tx) => {
+      const company = tx.updateTable('companies').where('company_id', '=', companyId)
+      await company.set({ handle: null, name: 'Same' }).execute()
+      given.push(await giveHandle(tx, same, companyId, service.clock.now()))
     })
-  })
+  }
+  expect(given).toEqual(['same-0000-eu1', 'same-00000-eu1', 'same-000000-eu1'])
+})
 
-  test.each([
-    ['Łódź & Söhne GmbH', /^lodz-sohne-gmbh-\d{4}-eu1$/],
-    ['42 Fish', /^fish-\d{4}-eu1$/],
-    ['Ελληνική', /^company-\d{4}-eu1$/],
-    ['A very long name of a company that nobody types', /^a-very-long-name-of-a-company-t-\d{4}-eu1$/],
-  ])('a handle of %s has Latin letters and digits, at most 40', async (name, form) => {
-    const handle = await handleOf(await service.addCompany({ name }))
-    expect(handle).toMatch(form)
-    expect(handle.length).toBeLessThanOrEqual(40)
-  })
+test('a handle works in requests for emails, and every email contains it', async () => {
+  const person = await service.addCompany({ name: 'Mailed' })
+  const { email } = person
+  const handle = await handleOf(person)
+  await service.call('/auth/password/forgot', { json: { company: handle, email } })
+  const reset = await mailbox.mailTo(email)
+  const { token } = reset
+  const preview = () => service.call('/auth/password/reset/preview', { json: { token } })
+  expect((await preview()).body).toMatchObject({ companyName: 'Mailed', companyHandle: handle, email })
+  await service.call('/auth/password/reset', { json: { token, newPassword: 'another good password' } })
+  await service.call('/auth/companies/remind', { json: { email } })
+  const changed = await mailbox.mailTo(email, 'was changed')
+  const remind = await mailbox.mailTo(email, 'Where you sign in')
+  for (const mail of [reset, changed, remind]) {
+    expect(mail.email.text).toContain(handle)
+    expect(mail.email.text).not.toContain(person.companyId)
+  }
+  expect(remind.email.text).toContain(`/sign-in#company=${handle}`)
+  // The link no longer works, nor does its preview.
+  expectField(await preview(), '/token')
+  await allSent()
+})
 
-  test('a handle gets more digits until it is free', async () => {
-    const same = { ...service.context, system: { ...service.context.system, randomBytes: Buffer.alloc } }
-    const companies = await Promise.all(times(3, () => service.addCompany()))
-    const given: (string | null)[] = []
-    for (const { companyId } of companies) {
-      await service.db.transaction().execute(async (tx) => {
-        const company = tx.updateTable('companies').where('company_id', '=', companyId)
-        await company.set({ handle: null, name: 'Same' }).execute()
-        given.push(await giveHandle(tx, same, companyId, service.clock.now()))
-      })
+test('an unknown handle gets the responses and limits of a known one (ASVS 6.3.8)', async () => {
+  const admin = await strict.addCompany()
+  const email = 'nobody@company.example'
+  const seen: unknown[][] = []
+  for (const company of ['nowhere-1234', await strict.handleOf(admin)]) {
+    const answers: unknown[] = []
+    for (const _ of times(11, String)) {
+      const json = { company, email, password: PASSWORD }
+      const { status, headers, body } = await strict.call('/auth/login', { json })
+      const { 'x-request-id': _id, date: _date, ...told } = headers
+      answers.push([status, told, { ...body, requestId: '' }])
     }
-    expect(given).toEqual(['same-0000-eu1', 'same-00000-eu1', 'same-000000-eu1'])
-  })
+    seen.push(answers)
+  }
+  expect(seen[0]).toEqual(seen[1])
+  expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
+})
 
-  test('a handle works in requests for emails, and every email contains it', async () => {
-    const person = await service.addCompany({ name: 'Mailed' })
-    const { email } = person
-    const handle = await handleOf(person)
-    await service.call('/auth/password/forgot', { json: { company: handle, email } })
-    const reset = await mailbox.mailTo(email)
-    const { token } = reset
-    const preview = () => service.call('/auth/password/reset/preview', { json: { token } })
-    expect((await preview()).body).toMatchObject({ companyName: 'Mailed', companyHandle: handle, email })
-    await service.call('/auth/password/reset', { json: { token, newPassword: 'another good password' } })
-    await service.call('/auth/companies/remind', { json: { email } })
-    const changed = await mailbox.mailTo(email, 'was changed')
-    const remind = await mailbox.mailTo(email, 'Where you sign in')
-    for (const mail of [reset, changed, remind]) {
-      expect(mail.email.text).toContain(handle)
-      expect(mail.email.text).not.toContain(person.companyId)
-    }
-    expect(remind.email.text).toContain(`/sign-in#company=${handle}`)
-    // The link no longer works, nor does its preview.
-    expectField(await preview(), '/token')
-    await allSent()
-  })
-
-  test('an unknown handle gets the responses and limits of a known one (ASVS 6.3.8)', async () => {
-    const admin = await strict.addCompany()
-    const email = 'nobody@company.example'
-    const seen: unknown[][] = []
-    for (const company of ['nowhere-1234', await strict.handleOf(admin)]) {
-      const answers: unknown[] = []
-      for (const _ of times(11, String)) {
-        const { status, headers, body } = await strict.call('/auth/login', {
-          json: { company, email, password: PASSWORD },
-        })
-        const { 'x-request-id': _id, date: _date, ...told } = headers
-        answers.push([status, told, { ...body, requestId: '' }])
-      }
-      seen.push(answers)
-    }
-    expect(seen[0]).toEqual(seen[1])
-    expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
-  })
-
-  test('a handle shares its limit of guesses with the id', async () => {
-    const company = await strict.addCompany()
-    const { companyId, email } = company
-    const handle = await strict.handleOf(company)
-    const guess = (company: object) =>
-      strict.call('/auth/login', { json: { ...company, email, password: 'a wrong password' } })
-    for (const n of times(10, Number)) await guess(n % 2 ? { companyId } : { company: handle })
-    expectProblem(await guess({ company: handle }), [429, 'rate_limited'])
-    expectProblem(await guess({ companyId }), [429, 'rate_limited'])
-  })
+test('a handle shares its limit of guesses with the id', async () => {
+  const company = await strict.addCompany()
+  const { companyId, email } = company
+  const handle = await strict.handleOf(company)
+  const guess = (company: object) =>
+    strict.call('/auth/login', { json: { ...company, email, password: 'a wrong password' } })
+  for (const n of times(10, Number)) await guess(n % 2 ? { companyId } : { company: handle })
+  expectProblem(await guess({ company: handle }), [429, 'rate_limited'])
+  expectProblem(await guess({ companyId }), [429, 'rate_limited'])
 })
 
 const changesOf = (admin: Person) => listAudit(service.db, 'company_change', admin)
 
-describe('changes by admins', () => {
-  test('an admin changes name and handle with immediate effect on every instance', async () => {
-    const admin = await service.addCompany({ name: 'Before' })
-    const former = await handleOf(admin)
-    const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
-    expect([status, body]).toEqual([200, { id: admin.companyId, name: 'After', handle: 'after-eu1' }])
-    expect(await signIn('after-eu1', admin, { at: 1 })).toMatchObject({
-      status: 200,
-      body: { accessContext: { companyName: 'After', companyHandle: 'after-eu1' } },
-    })
-    expectProblem(await signIn(former, admin), [401, 'invalid_credentials'])
-    const before = { name: 'Before', handle: former }
-    const after = { name: 'After', handle: 'after-eu1' }
-    expect(await changesOf(admin)).toMatchObject([{ details: { before, after } }])
-    expectField(await change(admin, { name: 'Other', handle: 'support-eu1' }), '/handle')
-    // The same values change nothing.
-    expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
-    expect(await changesOf(admin)).toHaveLength(1)
-  })
+test('an admin changes name and handle with immediate effect on every instance', async () => {
+  const admin = await service.addCompany({ name: 'Before' })
+  const former = await handleOf(admin)
+  const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
+  expect([status, body]).toEqual([200, { id: admin.companyId, name: 'After', handle: 'after-eu1' }])
+  const signedIn = await signIn('after-eu1', admin, { at: 1 })
+  expect(signedIn.body.accessContext).toMatchObject({ companyName: 'After', companyHandle: 'after-eu1' })
+  expectProblem(await signIn(former, admin), [401, 'invalid_credentials'])
+  const before = { name: 'Before', handle: former }
+  const after = { name: 'After', handle: 'after-eu1' }
+  expect(await changesOf(admin)).toMatchObject([{ details: { before, after } }])
+  expectField(await change(admin, { name: 'Other', handle: 'support-eu1' }), '/handle')
+  // The same values change nothing.
+  expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
+  expect(await changesOf(admin)).toHaveLength(1)
+})
 
-  test('an admin needs permission and recent authentication to change the company', async () => {
-    const admin = await service.addCompany()
-    const analyst = await service.addUser(admin, 'analyst')
-    expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
-    const { refreshToken } = await service.loginAs(admin)
-    service.clock.advance(16 * 60)
-    const { accessToken: token } = (await service.refresh(refreshToken)).body
-    const late = await service.call('/auth/company', { method: 'PATCH', token, json: { name: 'Late' } })
-    expectProblem(late, [403, 'reauthentication_required'])
-  })
+test('an admin needs permission and recent authentication to change the company', async () => {
+  const admin = await service.addCompany()
+  const analyst = await service.addUser(admin, 'analyst')
+  expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
+  const { refreshToken } = await service.loginAs(admin)
+  service.clock.advance(16 * 60)
+  const { accessToken: token } = (await service.refresh(refreshToken)).body
+  const late = await service.call('/auth/company', { method: 'PATCH', token, json: { name: 'Late' } })
+  expectProblem(late, [403, 'reauthentication_required'])
+})
 
-  test.each([
-    ['that begins with a digit', '1acme-eu1'],
-    ['that ends with a hyphen', 'acme-eu1-'],
-    ['with a letter outside a to z', 'acmé-eu1'],
-    ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
-    ['of a different cell', 'acme-us1'],
-    ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
-    ['that could pass for the platform', 'support-eu1'],
-  ])('an admin cannot choose a handle %s', (_what, handle) => {
-    const extras = { errors: [expect.objectContaining({ path: '/handle' })] }
-    const error = expect.objectContaining({ code: 'invalid_request', extras })
-    expect(() => checkHandle(handle, 'eu1')).toThrow(error)
-  })
+test.each([
+  ['that begins with a digit', '1acme-eu1'],
+  ['that ends with a hyphen', 'acme-eu1-'],
+  ['with a letter outside a to z', 'acmé-eu1'],
+  ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
+  ['of a different cell', 'acme-us1'],
+  ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
+  ['that could pass for the platform', 'support-eu1'],
+])('an admin cannot choose a handle %s', (_what, handle) => {
+  const extras = { errors: [expect.objectContaining({ path: '/handle' })] }
+  const error = expect.objectContaining({ code: 'invalid_request', extras })
+  expect(() => checkHandle(handle, 'eu1')).toThrow(error)
+})
 
-  test('an admin cannot take the handle of a different company, even concurrently', async () => {
-    const admins = await Promise.all(times(6, () => service.addCompany()))
-    const tokens = await Promise.all(admins.map(tokenOf))
-    const take = (token: string, index: number) =>
-      service.call('/auth/company', { method: 'PATCH', token, json: { handle: 'raced-eu1' }, at: index % 2 })
-    const answers = await Promise.all(tokens.map(take))
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409, 409, 409])
-    for (const answer of answers.filter(({ status }) => status === 409))
-      expectProblem(answer, [409, 'handle_taken'])
-  })
+test('an admin cannot take the handle of a different company, even concurrently', async () => {
+  const admins = await Promise.all(times(6, () => service.addCompany()))
+  const tokens = await Promise.all(admins.map(tokenOf))
+  const take = (token: string, index: number) =>
+    service.call('/auth/company', { method: 'PATCH', token, json: { handle: 'raced-eu1' }, at: index % 2 })
+  const answers = await Promise.all(tokens.map(take))
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409, 409, 409])
+  for (const answer of answers.filter(({ status }) => status === 409))
+    expectProblem(answer, [409, 'handle_taken'])
+})
 
-  test('an admin can try five changes of the handle a day', async () => {
-    const [one, other] = [await strict.addCompany(), await strict.addCompany()]
-    const { accessToken: token } = await strict.loginAs(one)
-    const { accessToken: others } = await strict.loginAs(other)
-    const rename = (token: string, json: { handle: string } | { name: string }) =>
-      strict.call('/auth/company', { method: 'PATCH', token, json })
-    expect((await rename(others, { handle: 'taken' })).status).toBe(200)
-    for (const _ of times(5, String))
-      expectProblem(await rename(token, { handle: 'taken' }), [409, 'handle_taken'])
-    expectProblem(await rename(token, { handle: 'free' }), [429, 'rate_limited'])
-    // A new name does not count as a new handle.
-    expect((await rename(token, { name: 'New' })).status).toBe(200)
-  })
+test('an admin can try five changes of the handle a day', async () => {
+  const [one, other] = [await strict.addCompany(), await strict.addCompany()]
+  const { accessToken: token } = await strict.loginAs(one)
+  const { accessToken: others } = await strict.loginAs(other)
+  const rename = (token: string, json: { handle: string } | { name: string }) =>
+    strict.call('/auth/company', { method: 'PATCH', token, json })
+  expect((await rename(others, { handle: 'taken' })).status).toBe(200)
+  for (const _ of times(5, String))
+    expectProblem(await rename(token, { handle: 'taken' }), [409, 'handle_taken'])
+  expectProblem(await rename(token, { handle: 'free' }), [429, 'rate_limited'])
+  // A new name does not count as a new handle.
+  expect((await rename(token, { name: 'New' })).status).toBe(200)
 })
 
 test('previous handles stay reserved: two always, others for 90 days', async () => {
