@@ -42,9 +42,8 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
     )
   /** Ends the oldest statement. */
   async function end(error?: Error) {
-    const [statement] = inFlight
-    if (error) statement?.fail(error)
-    else statement?.succeed()
+    if (error) inFlight[0]?.fail(error)
+    else inFlight[0]?.succeed()
     await turn()
   }
   /** Sends items behind a first one, so that they go in one statement. */
@@ -65,193 +64,183 @@ const done = (...items: string[]) => items.map((item) => `${item} done`)
 class ItemFault extends Error {}
 class Outage extends Error {}
 
-describe('a batch', () => {
-  test('items that arrive during a statement go together, in order, in the next', async () => {
-    const { send, statements, finish } = openBatch()
-    const answers = ['a', 'b', 'c', 'd'].map(send)
-    expect(statements).toEqual([['a']])
-    await finish()
-    expect(statements).toEqual([['a'], ['b', 'c', 'd']])
-    expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
-    void send('e')
-    expect(statements.at(-1)).toEqual(['e'])
-  })
+test('items that arrive during a statement go together, in order, in the next', async () => {
+  const { send, statements, finish } = openBatch()
+  const answers = ['a', 'b', 'c', 'd'].map(send)
+  expect(statements).toEqual([['a']])
+  await finish()
+  expect(statements).toEqual([['a'], ['b', 'c', 'd']])
+  expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
+  void send('e')
+  expect(statements.at(-1)).toEqual(['e'])
+})
 
-  test('scheduled for the end of the turn, items of one turn go together', async () => {
-    const { send, statements, finish } = openBatch({ schedule: setImmediate })
-    const answers = ['a', 'b', 'c'].map(send)
-    expect(statements).toEqual([])
+test('scheduled for the end of the turn, items of one turn go together', async () => {
+  const { send, statements, finish } = openBatch({ schedule: setImmediate })
+  const answers = ['a', 'b', 'c'].map(send)
+  expect(statements).toEqual([])
+  await turn()
+  expect(statements).toEqual([['a', 'b', 'c']])
+  answers.push(send('d'))
+  await finish()
+  expect(statements).toEqual([['a', 'b', 'c'], ['d']])
+  expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
+})
+
+test('a statement has at most maxSize items, and maxInFlight are in flight', async () => {
+  const { send, statements, inFlight, finish } = openBatch({ maxSize: 3, maxInFlight: 2 })
+  void times(10, (index) => send(`${index}`))
+  expect(statements).toEqual([['0'], ['1', '2', '3']])
+  inFlight[1]?.succeed()
+  await turn()
+  expect(inFlight.map(({ items }) => items)).toEqual([['0'], ['4', '5', '6']])
+  await finish()
+  expect(statements.slice(3)).toEqual([['7', '8', '9']])
+})
+
+test('a second statement with all that wait goes beside a late one', async () => {
+  const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 1 })
+  const answers = [send('a'), send('b')]
+  await turn()
+  answers.push(send('c'))
+  await expect.poll(() => statements).toEqual([['a'], ['b', 'c']])
+  answers.push(send('d'))
+  await finish()
+  expect(statements).toEqual([['a'], ['b', 'c'], ['d']])
+  expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
+})
+
+test('a statement is late only when the replies that have arrived are read', async () => {
+  const { port1: server, port2: client } = new MessageChannel()
+  let inFlight = 0
+  let most = 0
+  const batch = createBatch<string, string>({
+    async run(items) {
+      inFlight += 1
+      most = Math.max(most, inFlight)
+      const reply = once(client, 'message')
+      server.postMessage('')
+      await reply
+      inFlight -= 1
+      return items
+    },
+    patienceMs: 1,
+  })
+  await turn()
+  const answers = ['a', 'b', 'c'].map(batch)
+  // A long turn: when it ends, the timer is due and the reply is there.
+  const endsAt = performance.now() + 5
+  while (performance.now() < endsAt);
+  expect(await Promise.all(answers)).toEqual(['a', 'b', 'c'])
+  expect(most).toBe(1)
+  client.close()
+})
+
+test('items that keep arriving do not put off a second statement', async () => {
+  const roomy = { maxSize: 1e9, maxWaiting: 1e9 }
+  const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 5, ...roomy })
+  void send('first')
+  let sent = 0
+  while (statements.length < 2) {
+    void send(`${sent++}`)
     await turn()
-    expect(statements).toEqual([['a', 'b', 'c']])
-    answers.push(send('d'))
-    await finish()
-    expect(statements).toEqual([['a', 'b', 'c'], ['d']])
-    expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
-  })
+  }
+  expect(statements[1]?.length).toBe(sent)
+  await finish()
+})
 
-  test('a statement has at most maxSize items, and maxInFlight are in flight', async () => {
-    const { send, statements, inFlight, finish } = openBatch({ maxSize: 3, maxInFlight: 2 })
-    void times(10, (index) => send(`${index}`))
-    expect(statements).toEqual([['0'], ['1', '2', '3']])
-    inFlight[1]?.succeed()
-    await turn()
-    expect(inFlight.map(({ items }) => items)).toEqual([['0'], ['4', '5', '6']])
-    await finish()
-    expect(statements.slice(3)).toEqual([['7', '8', '9']])
-  })
+test('items with equal keys go one after the other, in order', async () => {
+  const keyOf = (item: string) => item.slice(0, 1)
+  const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2, patienceMs: 1 })
+  void ['a1', 'a2', 'b1', 'a3', 'c1', 'b2'].map(send)
+  // The second slot is free, yet a2 waits for a1, and b2 for b1.
+  await expect.poll(() => statements).toEqual([['a1'], ['b1', 'c1']])
+  inFlight[1]?.succeed()
+  await expect.poll(() => inFlight.map(({ items }) => items)).toEqual([['a1'], ['b2']])
+  void send('a4')
+  await finish()
+  expect(statements.flat().filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2', 'a3', 'a4'])
+  for (const items of statements) expect(new Set(items.map(keyOf)).size).toBe(items.length)
+})
 
-  test('a second statement with all that wait goes beside a late one', async () => {
-    const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 1 })
-    const answers = [send('a'), send('b')]
-    await turn()
-    answers.push(send('c'))
-    await expect.poll(() => statements).toEqual([['a'], ['b', 'c']])
-    answers.push(send('d'))
-    await finish()
-    expect(statements).toEqual([['a'], ['b', 'c'], ['d']])
-    expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
-  })
+test('new items do not wait for those that are tried alone', async () => {
+  const { gather, send, statements, inFlight, end, finish } = openBatch()
+  const [blocked, fine] = await gather('blocked', 'fine')
+  await end(new ItemFault('locked'))
+  const later = send('later')
+  expect(statements.slice(2)).toEqual([['blocked'], ['fine'], ['later']])
+  for (const { items, succeed } of [...inFlight]) if (items[0] !== 'blocked') succeed()
+  expect([await fine, await later]).toEqual(done('fine', 'later'))
+  await finish()
+  expect(await blocked).toBe('blocked done')
+})
 
-  test('a statement is late only when the replies that have arrived are read', async () => {
-    const { port1: server, port2: client } = new MessageChannel()
-    let inFlight = 0
-    let most = 0
-    const batch = createBatch<string, string>({
-      async run(items) {
-        inFlight += 1
-        most = Math.max(most, inFlight)
-        const reply = once(client, 'message')
-        server.postMessage('')
-        await reply
-        inFlight -= 1
-        return items
-      },
-      patienceMs: 1,
-    })
-    await turn()
-    const answers = ['a', 'b', 'c'].map(batch)
-    // A long turn: when it ends, the timer is due and the reply is there.
-    const endsAt = performance.now() + 5
-    while (performance.now() < endsAt);
-    expect(await Promise.all(answers)).toEqual(['a', 'b', 'c'])
-    expect(most).toBe(1)
-    client.close()
-  })
+test('items are tried alone a few at a time, and count as waiting', async () => {
+  const { gather, send, statements, inFlight, end, finish } = openBatch({ maxAlone: 2, maxWaiting: 5 })
+  const answers = await gather('a', 'b', 'bad', 'c', 'd')
+  await end(new ItemFault('bad data'))
+  expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b']])
+  // One is sent past them. Three wait to be tried alone, so two more can wait.
+  const later = ['e', 'f', 'g', 'one too many'].map(send)
+  expect(await later[3]).toBe('one too many failed: overloaded')
+  await end()
+  expect(statements.at(-1)).toEqual(['bad'])
+  inFlight.find(({ items }) => items[0] === 'bad')?.fail(new ItemFault('bad data'))
+  await turn()
+  await finish()
+  const outcomes = [...done('a', 'b'), 'bad failed: bad data', ...done('c', 'd', 'e', 'f', 'g')]
+  expect(await Promise.all([...answers, ...later.slice(0, 3)])).toEqual(outcomes)
+})
 
-  test('items that keep arriving do not put off a second statement', async () => {
-    const { send, statements, finish } = openBatch({
-      maxInFlight: 2,
-      patienceMs: 5,
-      maxSize: 1e9,
-      maxWaiting: 1e9,
-    })
-    void send('first')
-    let sent = 0
-    while (statements.length < 2) {
-      void send(`${sent++}`)
-      await turn()
-    }
-    expect(statements[1]?.length).toBe(sent)
-    await finish()
-  })
+test('while some that are tried alone hang, others go on, and the rest fail in time', async () => {
+  const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200 })
+  const [fine, ...others] = await gather('fine', 'hangs 1', 'hangs 2', 'behind')
+  await end(new ItemFault('too slow'))
+  await end()
+  expect(inFlight.map(({ items }) => items)).toEqual([['hangs 1'], ['hangs 2']])
+  // One that waits in the queue is not concerned, since others do succeed.
+  const later = send('later')
+  expect(await fine).toBe('fine done')
+  expect(await others[2]).toBe('behind failed: too slow')
+  await finish()
+  expect(await Promise.all([...others.slice(0, 2), later])).toEqual(done('hangs 1', 'hangs 2', 'later'))
+})
 
-  test('items with equal keys go one after the other, in order', async () => {
-    const keyOf = (item: string) => item.slice(0, 1)
-    const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2, patienceMs: 1 })
-    void ['a1', 'a2', 'b1', 'a3', 'c1', 'b2'].map(send)
-    // The second slot is free, yet a2 waits for a1, and b2 for b1.
-    await expect.poll(() => statements).toEqual([['a1'], ['b1', 'c1']])
-    inFlight[1]?.succeed()
-    await expect.poll(() => inFlight.map(({ items }) => items)).toEqual([['a1'], ['b2']])
-    void send('a4')
-    await finish()
-    expect(statements.flat().filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2', 'a3', 'a4'])
-    for (const items of statements) expect(new Set(items.map(keyOf)).size).toBe(items.length)
-  })
+test('all who wait fail if nothing succeeds alone either, since load is the cause', async () => {
+  const { send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200, maxSize: 4 })
+  const answers = ['first', 'a', 'b', 'c', 'd', 'in flight', 'e', 'f', 'g', 'waits'].map(send)
+  await end()
+  await end(new ItemFault('too slow'))
+  expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b'], ['in flight', 'e', 'f', 'g']])
+  const failed = await Promise.all([answers[3], answers[4], answers[9]])
+  expect(failed).toEqual(['c', 'd', 'waits'].map((item) => `${item} failed: too slow`))
+  const later = send('later')
+  await finish()
+  expect(await later).toBe('later done')
+})
 
-  test('new items do not wait for those that are tried alone', async () => {
-    const { gather, send, statements, inFlight, end, finish } = openBatch()
-    const [blocked, fine] = await gather('blocked', 'fine')
-    await end(new ItemFault('locked'))
-    const later = send('later')
-    expect(statements.slice(2)).toEqual([['blocked'], ['fine'], ['later']])
-    for (const { items, succeed } of [...inFlight]) if (items[0] !== 'blocked') succeed()
-    expect([await fine, await later]).toEqual(done('fine', 'later'))
-    await finish()
-    expect(await blocked).toBe('blocked done')
-  })
+test('an outage fails all who wait, in the queue or to be tried alone', async () => {
+  const keyOf = (item: string) => item.slice(0, 1)
+  const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 1, keyOf })
+  const answers = await gather('a1', 'b1', 'c1', 'c2')
+  await end(new ItemFault('bad data'))
+  // Two of these wait in the queue: for d1, and for a turn.
+  answers.push(...['d1', 'd2', 'e1'].map(send))
+  expect(inFlight.map(({ items }) => items)).toEqual([['a1'], ['d1']])
+  await end(new Outage('away'))
+  await end()
+  const outcomes = ['a1', 'b1', 'c1', 'c2', 'd1', 'd2', 'e1'].map((item) => `${item} failed: away`)
+  expect(await Promise.all(answers)).toEqual(outcomes.with(4, 'd1 done'))
+  // Their keys are free again.
+  const later = ['a2', 'c3', 'd3', 'e2'].map(send)
+  await finish()
+  expect(await Promise.all(later)).toEqual(done('a2', 'c3', 'd3', 'e2'))
+})
 
-  test('items are tried alone a few at a time, and count as waiting', async () => {
-    const { gather, send, statements, inFlight, end, finish } = openBatch({ maxAlone: 2, maxWaiting: 5 })
-    const answers = await gather('a', 'b', 'bad', 'c', 'd')
-    await end(new ItemFault('bad data'))
-    expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b']])
-    // One is sent past them. Three wait to be tried alone, so two more can wait.
-    const later = ['e', 'f', 'g', 'one too many'].map(send)
-    expect(await later[3]).toBe('one too many failed: overloaded')
-    await end()
-    expect(statements.at(-1)).toEqual(['bad'])
-    inFlight.find(({ items }) => items[0] === 'bad')?.fail(new ItemFault('bad data'))
-    await turn()
-    await finish()
-    expect(await Promise.all([...answers, ...later])).toEqual([
-      ...done('a', 'b'),
-      'bad failed: bad data',
-      ...done('c', 'd', 'e', 'f', 'g'),
-      'one too many failed: overloaded',
-    ])
-  })
-
-  test('while some that are tried alone hang, others go on, and the rest fail in time', async () => {
-    const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200 })
-    const [fine, ...others] = await gather('fine', 'hangs 1', 'hangs 2', 'behind')
-    await end(new ItemFault('too slow'))
-    await end()
-    expect(inFlight.map(({ items }) => items)).toEqual([['hangs 1'], ['hangs 2']])
-    // One that waits in the queue is not concerned, since others do succeed.
-    const later = send('later')
-    expect(await fine).toBe('fine done')
-    expect(await others[2]).toBe('behind failed: too slow')
-    await finish()
-    expect(await Promise.all([...others.slice(0, 2), later])).toEqual(done('hangs 1', 'hangs 2', 'later'))
-  })
-
-  test('all who wait fail if nothing succeeds alone either, since load is the cause', async () => {
-    const { send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200, maxSize: 4 })
-    const answers = ['first', 'a', 'b', 'c', 'd', 'in flight', 'e', 'f', 'g', 'waits'].map(send)
-    await end()
-    await end(new ItemFault('too slow'))
-    expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b'], ['in flight', 'e', 'f', 'g']])
-    const failed = await Promise.all([answers[3], answers[4], answers[9]])
-    expect(failed).toEqual(['c', 'd', 'waits'].map((item) => `${item} failed: too slow`))
-    const later = send('later')
-    await finish()
-    expect(await later).toBe('later done')
-  })
-
-  test('an outage fails all who wait, in the queue or to be tried alone', async () => {
-    const keyOf = (item: string) => item.slice(0, 1)
-    const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 1, keyOf })
-    const answers = await gather('a1', 'b1', 'c1', 'c2')
-    await end(new ItemFault('bad data'))
-    // Two of these wait in the queue: for d1, and for a turn.
-    answers.push(...['d1', 'd2', 'e1'].map(send))
-    expect(inFlight.map(({ items }) => items)).toEqual([['a1'], ['d1']])
-    await end(new Outage('away'))
-    await end()
-    const outcomes = ['a1', 'b1', 'c1', 'c2', 'd1', 'd2', 'e1'].map((item) => `${item} failed: away`)
-    expect(await Promise.all(answers)).toEqual(outcomes.with(4, 'd1 done'))
-    // Their keys are free again.
-    const later = ['a2', 'c3', 'd3', 'e2'].map(send)
-    await finish()
-    expect(await Promise.all(later)).toEqual(done('a2', 'c3', 'd3', 'e2'))
-  })
-
-  test('items without an outcome fail', async () => {
-    const batch = createBatch<string, string>({ run: async ([first = '']) => [first], maxInFlight: 1 })
-    const answers = await Promise.allSettled(['a', 'b', 'c'].map(batch))
-    expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
-  })
+test('items without an outcome fail', async () => {
+  const batch = createBatch<string, string>({ run: async ([first = '']) => [first], maxInFlight: 1 })
+  const answers = await Promise.allSettled(['a', 'b', 'c'].map(batch))
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
 })
 
 /** A small generator of reproducible random numbers (mulberry32). */
@@ -265,98 +254,96 @@ function createRandom(seed: number) {
   }
 }
 
-describe('under random load', () => {
-  test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', async (seed) => {
-    const random = createRandom(seed)
-    const [maxSize, maxInFlight, maxWaiting] = [1 + random(6), 1 + random(3), 2 + random(8)]
-    const keyOf = (item: string) => item.slice(0, 1)
-    const isBad = (item: string) => item.endsWith('!')
-    const { send, statements, inFlight } = openBatch({ keyOf, maxSize, maxInFlight, maxWaiting })
+test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', async (seed) => {
+  const random = createRandom(seed)
+  const [maxSize, maxInFlight, maxWaiting] = [1 + random(6), 1 + random(3), 2 + random(8)]
+  const keyOf = (item: string) => item.slice(0, 1)
+  const isBad = (item: string) => item.endsWith('!')
+  const { send, statements, inFlight } = openBatch({ keyOf, maxSize, maxInFlight, maxWaiting })
 
-    const answers = new Map<string, string>()
-    const sent: string[] = []
-    /** What an item must come to: the last statement that it was part of decides, unless it is to be refused. */
-    const expected = new Map<string, string>()
-    const refused = new Set<string>()
-    const running = () => inFlight.flatMap(({ items }) => items)
-    const waiting = () => {
-      const begun = new Set(statements.flat())
-      return sent.filter((item) => !begun.has(item) && !expected.has(item) && !refused.has(item))
-    }
+  const answers = new Map<string, string>()
+  const sent: string[] = []
+  /** What an item must come to: the last statement that it was part of decides, unless it is to be refused. */
+  const expected = new Map<string, string>()
+  const refused = new Set<string>()
+  const running = () => inFlight.flatMap(({ items }) => items)
+  const waiting = () => {
+    const begun = new Set(statements.flat())
+    return sent.filter((item) => !begun.has(item) && !expected.has(item) && !refused.has(item))
+  }
 
-    /** Items that are tried alone, from the failure of their statement to the end of their own. */
-    const aside = new Set<string>()
-    const failed: string[] = []
-    const endTurn = async () => {
-      await turn()
-      for (const item of failed.splice(0)) aside.add(item)
-    }
-    const waitingAlone = () => [...aside].filter((item) => !running().includes(item))
+  /** Items that are tried alone, from the failure of their statement to the end of their own. */
+  const aside = new Set<string>()
+  const failed: string[] = []
+  const endTurn = async () => {
+    await turn()
+    for (const item of failed.splice(0)) aside.add(item)
+  }
+  const waitingAlone = () => [...aside].filter((item) => !running().includes(item))
 
-    function sendOne() {
-      const item = `${'abcdefgh'[random(8)]}${sent.length}${random(8) === 0 ? '!' : ''}`
-      const isFull = waiting().length + waitingAlone().length >= maxWaiting
-      sent.push(item)
-      if (isFull) refused.add(item)
-      void send(item).then((answer) => answers.set(item, answer))
+  function sendOne() {
+    const item = `${'abcdefgh'[random(8)]}${sent.length}${random(8) === 0 ? '!' : ''}`
+    const isFull = waiting().length + waitingAlone().length >= maxWaiting
+    sent.push(item)
+    if (isFull) refused.add(item)
+    void send(item).then((answer) => answers.set(item, answer))
+  }
+  function endOne() {
+    const statement = inFlight[random(Math.max(1, inFlight.length))]
+    if (!statement) return
+    const { items } = statement
+    for (const item of items) aside.delete(item)
+    const record = (outcome: (item: string) => string) => {
+      for (const item of items) expected.set(item, outcome(item))
     }
-    function endOne() {
-      const statement = inFlight[random(Math.max(1, inFlight.length))]
-      if (!statement) return
-      const { items } = statement
-      for (const item of items) aside.delete(item)
-      const record = (outcome: (item: string) => string) => {
-        for (const item of items) expected.set(item, outcome(item))
-      }
-      if (random(10) === 0) {
-        record((item) => `${item} failed: connection lost`)
-        statement.fail(new Error('connection lost'))
-      } else if (items.some(isBad)) {
-        if (items.length === 1) record((item) => `${item} failed: bad data`)
-        // The batch hears of it only at the end of the turn.
-        else failed.push(...items)
-        statement.fail(new ItemFault('bad data'))
-      } else {
-        record((item) => `${item} done`)
-        statement.succeed()
-      }
+    if (random(10) === 0) {
+      record((item) => `${item} failed: connection lost`)
+      statement.fail(new Error('connection lost'))
+    } else if (items.some(isBad)) {
+      if (items.length === 1) record((item) => `${item} failed: bad data`)
+      // The batch hears of it only at the end of the turn.
+      else failed.push(...items)
+      statement.fail(new ItemFault('bad data'))
+    } else {
+      record((item) => `${item} done`)
+      statement.succeed()
     }
-    function checkStatements() {
-      // Besides these only items that are tried alone, because a neighbour was at fault.
-      const shared = inFlight.filter(({ items }) => items.length > 1)
-      expect(shared.length).toBeLessThanOrEqual(maxInFlight)
-      expect(inFlight.length).toBeLessThanOrEqual(maxInFlight + 4)
-      for (const { items } of inFlight) expect(items.length).toBeLessThanOrEqual(maxSize)
-      const keys = running().map(keyOf)
-      expect(new Set(keys).size).toBe(keys.length)
-    }
+  }
+  function checkStatements() {
+    // Besides these only items that are tried alone, because a neighbour was at fault.
+    const shared = inFlight.filter(({ items }) => items.length > 1)
+    expect(shared.length).toBeLessThanOrEqual(maxInFlight)
+    expect(inFlight.length).toBeLessThanOrEqual(maxInFlight + 4)
+    for (const { items } of inFlight) expect(items.length).toBeLessThanOrEqual(maxSize)
+    const keys = running().map(keyOf)
+    expect(new Set(keys).size).toBe(keys.length)
+  }
 
-    for (let step = 0; step < 400; step += 1) {
-      if (random(5) < 3) sendOne()
-      else endOne()
-      checkStatements()
-      if (random(2) === 0) {
-        await endTurn()
-        if (inFlight.length === 0) expect(waiting()).toEqual([])
-      }
-    }
-    await endTurn()
-    while (inFlight.length > 0) {
-      endOne()
+  for (let step = 0; step < 400; step += 1) {
+    if (random(5) < 3) sendOne()
+    else endOne()
+    checkStatements()
+    if (random(2) === 0) {
       await endTurn()
-      checkStatements()
+      if (inFlight.length === 0) expect(waiting()).toEqual([])
     }
+  }
+  await endTurn()
+  while (inFlight.length > 0) {
+    endOne()
+    await endTurn()
+    checkStatements()
+  }
 
-    expect(waiting()).toEqual([])
-    for (const item of refused) expected.set(item, `${item} failed: overloaded`)
-    expect(Object.fromEntries(answers)).toEqual(Object.fromEntries(expected))
-    const firstRuns = [...new Set(statements.flat())]
-    for (const key of 'abcdefgh') {
-      const ofKey = (items: string[]) => items.filter((item) => keyOf(item) === key)
-      const accepted = sent.filter((item) => !answers.get(item)?.endsWith('overloaded'))
-      expect(ofKey(firstRuns)).toEqual(ofKey(accepted))
-    }
-  })
+  expect(waiting()).toEqual([])
+  for (const item of refused) expected.set(item, `${item} failed: overloaded`)
+  expect(Object.fromEntries(answers)).toEqual(Object.fromEntries(expected))
+  const firstRuns = [...new Set(statements.flat())]
+  for (const key of 'abcdefgh') {
+    const ofKey = (items: string[]) => items.filter((item) => keyOf(item) === key)
+    const accepted = sent.filter((item) => !answers.get(item)?.endsWith('overloaded'))
+    expect(ofKey(firstRuns)).toEqual(ofKey(accepted))
+  }
 })
 
 describe('in one database batch', async () => {
@@ -386,25 +373,20 @@ describe('in one database batch', async () => {
   test.for([
     ['22012', 500],
     ['40001', 503],
-  ] as const)(
-    'an event that the database refuses with %s fails without its neighbors',
-    async ([code, status]) => {
-      await sql`create or replace function refuse() returns trigger language plpgsql as $$
-      begin
-        if new.type = 'poison' then raise exception 'refused' using errcode = ${sql.lit(code)}; end if;
-        return new;
-      end $$`.execute(service.db)
-      await sql`create or replace trigger refused before insert on events
+  ] as const)('an event refused with %s fails without its neighbors', async ([code, status]) => {
+    await sql`create or replace function refuse() returns trigger language plpgsql as $$ begin
+      if new.type = 'poison' then raise exception 'refused' using errcode = ${sql.lit(code)}; end if;
+      return new; end $$`.execute(service.db)
+    await sql`create or replace trigger refused before insert on events
       for each row execute function refuse()`.execute(service.db)
-      const types = times(40, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
-      const events = types.map((type, index) => ({ id: `${code}-${index}`, type, data: {} }))
-      const answers = await sendTogether(events)
-      const expected = types.map((type) => (type === 'poison' ? status : 202))
-      expect(answers.map((answer) => answer.status)).toEqual(expected)
-      const stored = service.db.selectFrom('events').select('event_id').where('event_id', 'like', `${code}-%`)
-      expect(await stored.execute()).toHaveLength(38)
-    },
-  )
+    const types = times(40, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
+    const events = types.map((type, index) => ({ id: `${code}-${index}`, type, data: {} }))
+    const answers = await sendTogether(events)
+    const expected = types.map((type) => (type === 'poison' ? status : 202))
+    expect(answers.map((answer) => answer.status)).toEqual(expected)
+    const stored = service.db.selectFrom('events').select('event_id').where('event_id', 'like', `${code}-%`)
+    expect(await stored.execute()).toHaveLength(38)
+  })
 
   test('each of many session checks gets its own result (ASVS 8.4.1)', async () => {
     const [other, third] = [await service.addUser(admin), await service.addCompany()]

@@ -6,6 +6,8 @@ import { openTestService } from '../support/test-service.ts'
 
 const { db } = await openTestService()
 
+const MOMENTS = [0, 1, -1, Date.UTC(2000, 0), Date.UTC(1999, 11, 31, 23, 59, 59, 999), Date.UTC(2999, 0)]
+
 test.each<[ElementTypeName, unknown[]]>([
   ['boolean', [true, false]],
   ['bytea', [Buffer.alloc(0), Buffer.from([0, 255, 10])]],
@@ -13,12 +15,7 @@ test.each<[ElementTypeName, unknown[]]>([
   ['int', [0, -1, 2 ** 31 - 1, -(2 ** 31)]],
   ['text', ['', 'a "quoted" \\ text', 'null', '{}', 'e\u0301 ß 語 😀']],
   ['json', ['{"a":[1,"\\u0000"]}', 'null']],
-  [
-    'timestamptz',
-    [0, 1, -1, Date.UTC(2000, 0), Date.UTC(1999, 11, 31, 23, 59, 59, 999), Date.UTC(2999, 0)].map(
-      (ms) => new Date(ms),
-    ),
-  ],
+  ['timestamptz', MOMENTS.map((ms) => new Date(ms))],
   ['uuid', [randomUUID(), '00000000-0000-0000-0000-000000000000']],
 ])('an array of %s reaches Postgres unchanged, with nulls or empty', async (type, values) => {
   for (const sent of [values, [null, ...values, null], [null], []]) {

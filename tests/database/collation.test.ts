@@ -19,17 +19,13 @@ test('after a move to a different collation, sign-ins work and duplicates are fo
   const secret = await before.newSecret(admin)
   // Upper case stands among lower case, and an underscore before digits.
   const ids = times(60, (n) => `${n % 2 ? 'e' : 'E'}${n % 3 ? '_' : '0'}${n}`)
-  const users = await Promise.all(
-    ids.map((id) => before.addUser(admin, 'viewer', { email: `${id}@x.example` })),
-  )
+  const add = (id: string) => before.addUser(admin, 'viewer', { email: `${id}@x.example` })
+  const users = await Promise.all(ids.map(add))
   const events = ids.map((id) => ({ id, type: 'a.b', data: {} }))
   expect((await before.send(admin.companyId, secret, { events })).body).toMatchObject({ accepted: 60 })
 
-  await runStatement(
-    url,
-    `update pg_database set datlocprovider = 'b', datlocale = 'C.UTF-8', datcollversion = null
-    where datname = current_database()`,
-  )
+  const moved = "datlocprovider = 'b', datlocale = 'C.UTF-8', datcollversion = null"
+  await runStatement(url, `update pg_database set ${moved} where datname = current_database()`)
   const after = await openTestService({ url })
   const answers = await Promise.all(users.map((user) => after.login(user)))
   expect(answers.map(({ status }) => status)).toEqual(users.map(() => 200))

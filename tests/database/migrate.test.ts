@@ -8,13 +8,8 @@ import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { createEmptyDatabase } from '../support/empty-database.ts'
-import {
-  type Answer,
-  countWaiting,
-  openTestService,
-  type TestService,
-  times,
-} from '../support/test-service.ts'
+import { linesAbout } from '../support/log-lines.ts'
+import { countWaiting, openTestService, type TestService, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
 
@@ -48,65 +43,63 @@ function openConnection(url: string, poolSize = 2) {
   return connection
 }
 
-describe('migrations', () => {
-  const LOCK = 'select pg_advisory_lock(3853314791062309107)'
+const LOCK = 'select pg_advisory_lock(3853314791062309107)'
 
-  test('eight instances that start at the same time run each migration once', async () => {
-    const url = await createEmptyDatabase()
-    const instances = times(8, () => openConnection(url))
-    const names = (await Promise.all(instances.map(({ maintenance }) => migrate(maintenance)))).flat()
-    expect(names).toContain('0001-core')
-    expect(new Set(names).size).toBe(names.length)
-    const { db } = openConnection(url)
-    expect(await pendingMigrations(db)).toEqual([])
-    const { rows } = await (await openClient(url)).query('select name from kysely_migration order by name')
-    expect(rows.map(({ name }) => name)).toEqual(names)
-  })
+test('eight instances that start at the same time run each migration once', async () => {
+  const url = await createEmptyDatabase()
+  const instances = times(8, () => openConnection(url))
+  const names = (await Promise.all(instances.map(({ maintenance }) => migrate(maintenance)))).flat()
+  expect(names).toContain('0001-core')
+  expect(new Set(names).size).toBe(names.length)
+  const { db } = openConnection(url)
+  expect(await pendingMigrations(db)).toEqual([])
+  const { rows } = await (await openClient(url)).query('select name from kysely_migration order by name')
+  expect(rows.map(({ name }) => name)).toEqual(names)
+})
 
-  test('an instance waits for the migrations of another, beyond the limits of a statement', async () => {
-    const url = await createEmptyDatabase()
-    const { maintenance, db } = openConnection(url)
-    const holder = await openClient(url)
-    await holder.query(LOCK)
-    const said: string[] = []
-    const migrating = migrate(maintenance, (text) => said.push(text))
-    const untilItWaits = () => expect.poll(() => countWaiting(db)).toBe(1)
-    await untilItWaits()
-    // What the waiting statement's timeout does, without its five seconds.
-    await holder.query(`select pg_cancel_backend(pid) from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`)
-    await untilItWaits()
-    await holder.query('select pg_advisory_unlock_all()')
-    expect(await migrating).toContain('0001-core')
-    expect(said[0]).toMatch(/^Waiting to migrate the database: another instance/)
-    // The service's own wait ends too, and is repeated a bounded number of times.
-    const { rows } = await sql`show lock_timeout`.execute(maintenance)
-    expect(rows).toEqual([{ lock_timeout: '5s' }])
-  })
+test('an instance waits for the migrations of another, beyond the limits of a statement', async () => {
+  const url = await createEmptyDatabase()
+  const { maintenance, db } = openConnection(url)
+  const holder = await openClient(url)
+  await holder.query(LOCK)
+  const said: string[] = []
+  const migrating = migrate(maintenance, (text) => said.push(text))
+  const untilItWaits = () => expect.poll(() => countWaiting(db)).toBe(1)
+  await untilItWaits()
+  // What the waiting statement's timeout does, without its five seconds.
+  await holder.query(`select pg_cancel_backend(pid) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`)
+  await untilItWaits()
+  await holder.query('select pg_advisory_unlock_all()')
+  expect(await migrating).toContain('0001-core')
+  expect(said[0]).toMatch(/^Waiting to migrate the database: another instance/)
+  // The service's own wait ends too, and is repeated a bounded number of times.
+  const { rows } = await sql`show lock_timeout`.execute(maintenance)
+  expect(rows).toEqual([{ lock_timeout: '5s' }])
+})
 
-  test('a current database needs neither the lock nor the right to write', async () => {
-    await (await openClient()).query(LOCK)
-    const url = new URL(service.url)
-    url.searchParams.set('options', '-c default_transaction_read_only=on')
-    expect(await migrate(openConnection(url.href).db)).toEqual([])
-  })
+test('a current database needs neither the lock nor the right to write', async () => {
+  await (await openClient()).query(LOCK)
+  const url = new URL(service.url)
+  url.searchParams.set('options', '-c default_transaction_read_only=on')
+  expect(await migrate(openConnection(url.href).db)).toEqual([])
+})
 
-  test.each(['LATIN1', 'SQL_ASCII'])('a database in %s is refused: not every text fits', async (encoding) => {
-    const options = `encoding '${encoding}' locale_provider libc locale 'C' template template0`
-    const { db } = openConnection(await createEmptyDatabase(options))
-    const error = await migrate(db).catch((error: unknown) => error)
-    expect(explain(error)).toMatch(new RegExp(`^The encoding of the database is ${encoding}.*UTF8`))
-  })
+test.each(['LATIN1', 'SQL_ASCII'])('a database in %s is refused: not every text fits', async (encoding) => {
+  const options = `encoding '${encoding}' locale_provider libc locale 'C' template template0`
+  const { db } = openConnection(await createEmptyDatabase(options))
+  const error = await migrate(db).catch((error: unknown) => error)
+  expect(explain(error)).toMatch(new RegExp(`^The encoding of the database is ${encoding}.*UTF8`))
+})
 
-  test('a migration that fails says why, and leaves nothing half done', async () => {
-    const url = await createEmptyDatabase()
-    await runStatement(url, 'create table audit_events (in_the_way text)')
-    const { db } = openConnection(url)
-    await expect(migrate(db)).rejects.toThrow('audit_events')
-    expect(await pendingMigrations(db)).toContain('0001-core')
-    const { rows } = await (await openClient(url)).query(`select to_regclass('companies') as companies`)
-    expect(rows).toEqual([{ companies: null }])
-  })
+test('a migration that fails says why, and leaves nothing half done', async () => {
+  const url = await createEmptyDatabase()
+  await runStatement(url, 'create table audit_events (in_the_way text)')
+  const { db } = openConnection(url)
+  await expect(migrate(db)).rejects.toThrow('audit_events')
+  expect(await pendingMigrations(db)).toContain('0001-core')
+  const { rows } = await (await openClient(url)).query(`select to_regclass('companies') as companies`)
+  expect(rows).toEqual([{ companies: null }])
 })
 
 describe('when the server ends every connection (ASVS 16.5.2)', () => {
@@ -196,12 +189,6 @@ describe('a request that the database keeps waiting is answered 503 (ASVS 16.5.2
   const strict = await openTestService({ instances: 2, timeoutScale: 1, env: { DATABASE_POOL_SIZE: '2' } })
   const requests = await openRequests(strict)
   const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
-  /** The SQLSTATE in the log line of a response. */
-  const causeOf = ({ body }: Answer) => {
-    const lines = strict.logs.join('').trim().split('\n')
-    const parsed = lines.map((line) => JSON.parse(line))
-    return parsed.find(({ requestId, err }) => requestId === body.requestId && err)?.err.code
-  }
 
   test('a request waits two seconds for a lock; the next one succeeds', async () => {
     const { rows } = await sql`select current_setting('statement_timeout') as statement,
@@ -214,7 +201,10 @@ describe('a request that the database keeps waiting is answered 503 (ASVS 16.5.2
     expect((await requests.check(0)).status).toBe(200)
     for (const answer of await sent) {
       expect(answer).toMatchObject(refused)
-      expect(causeOf(answer)).toBe('55P03')
+      const lines = await linesAbout(strict, answer)
+      expect(lines).toContainEqual(
+        expect.objectContaining({ err: expect.objectContaining({ code: '55P03' }) }),
+      )
     }
     await blocker.query('rollback')
     expect((await requests.event(0)).status).toBe(202)

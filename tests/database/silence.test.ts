@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { SilentDatabaseError } from '../../src/database/faults.ts'
 import { watchForSilence } from '../../src/database/silence.ts'
 
@@ -20,35 +20,33 @@ function watchWith(...ends: (() => Promise<void>)[]) {
   return { awaitAnswer, probes: () => probes }
 }
 
-describe('a slow database (ASVS 16.5.2)', () => {
-  test.for([
-    ['answers the probe', 1, []],
-    ['answers the second probe only', 2, [unanswered]],
-    ['refuses the probe', 1, [() => Promise.reject(Object.assign(new Error('too many'), { code: '53300' }))]],
-  ] as const)('a slow database that %s is awaited', async ([, count, ends]) => {
-    const { awaitAnswer, probes } = watchWith(...ends)
-    const { promise: answer, resolve } = Promise.withResolvers<string>()
-    const waiting = awaitAnswer(() => answer)
-    await expect.poll(probes).toBe(count)
-    expect(await awaitAnswer(async () => 'another answer')).toBe('another answer')
-    resolve('an answer')
-    expect(await waiting).toBe('an answer')
-    expect(probes()).toBe(count)
-  })
+test.for([
+  ['answers the probe', 1, []],
+  ['answers the second probe only', 2, [unanswered]],
+  ['refuses the probe', 1, [() => Promise.reject(Object.assign(new Error('too many'), { code: '53300' }))]],
+] as const)('a slow database that %s is awaited', async ([, count, ends]) => {
+  const { awaitAnswer, probes } = watchWith(...ends)
+  const { promise: answer, resolve } = Promise.withResolvers<string>()
+  const waiting = awaitAnswer(() => answer)
+  await expect.poll(probes).toBe(count)
+  expect(await awaitAnswer(async () => 'another answer')).toBe('another answer')
+  resolve('an answer')
+  expect(await waiting).toBe('an answer')
+  expect(probes()).toBe(count)
+})
 
-  test('a silent database is not asked until it answers a probe', async () => {
-    const { promise: again, resolve } = Promise.withResolvers<void>()
-    const { awaitAnswer } = watchWith(unanswered, unanswered, unanswered, () => again)
-    const waiting = [awaitAnswer(never), awaitAnswer(never)]
-    for (const one of waiting) await expect(one).rejects.toThrow(SilentDatabaseError)
-    let asked = 0
-    const ask = async () => {
-      asked += 1
-      return asked
-    }
-    await expect(awaitAnswer(ask)).rejects.toThrow(SilentDatabaseError)
-    expect(asked).toBe(0)
-    resolve()
-    await expect.poll(() => awaitAnswer(ask).catch(() => {})).toBe(1)
-  })
+test('a silent database is not asked until it answers a probe (ASVS 16.5.2)', async () => {
+  const { promise: again, resolve } = Promise.withResolvers<void>()
+  const { awaitAnswer } = watchWith(unanswered, unanswered, unanswered, () => again)
+  const waiting = [awaitAnswer(never), awaitAnswer(never)]
+  for (const one of waiting) await expect(one).rejects.toThrow(SilentDatabaseError)
+  let asked = 0
+  const ask = async () => {
+    asked += 1
+    return asked
+  }
+  await expect(awaitAnswer(ask)).rejects.toThrow(SilentDatabaseError)
+  expect(asked).toBe(0)
+  resolve()
+  await expect.poll(() => awaitAnswer(ask).catch(() => {})).toBe(1)
 })
