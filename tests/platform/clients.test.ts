@@ -68,119 +68,115 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
   })
 })
 
-describe('a client', () => {
-  test('a client without the scope is refused with 403', async () => {
-    const reader = await addClient(service, ['events:read'])
-    const both = await addClient(service, ['events:read', 'introspect', 'introspect'])
-    expectProblem(await introspect(service, reader, token), [403, 'permission_denied'])
-    expect(both.scopes).toEqual(['introspect', 'events:read'])
-    expect(await statusOf(both)).toBe(200)
-  })
-
-  test('every instance learns of a new and a deleted client within a second', async () => {
-    const known = await addClient(service)
-    expect(await statuses(known)).toEqual([200, 200])
-    const client = await createClient(context, { name: 'graph', scopes: ['introspect'] }, clock.now())
-    expect(await statuses(client)).toEqual([401, 401])
-    clock.advance(1)
-    expect(await statuses(client)).toEqual([200, 200])
-    await deleteClient(context, client.id, clock.now())
-    clock.advance(1)
-    expect(await statuses(client)).toEqual([401, 401])
-    await expect(deleteClient(context, client.id, clock.now())).rejects.toThrow('no such client')
-  })
-
-  test('a client has two secrets during a rotation, and then only the newest', async () => {
-    const first = await addClient(service)
-    const rotate = async () => ({ ...first, ...(await rotateClient(context, first.id, clock.now())) })
-    const second = await rotate()
-    clock.advance(1)
-    expect([await statuses(first), await statuses(second)].flat()).toEqual([200, 200, 200, 200])
-    // The next rotation ends the oldest.
-    const third = await rotate()
-    const statusesOfAll = async () => {
-      clock.advance(1)
-      return [await statusOf(first), await statusOf(second, 1), await statusOf(third)]
-    }
-    expect(await statusesOfAll()).toEqual([401, 200, 200])
-    const finished = { id: first.id, name: 'risk', scopes: ['introspect'] }
-    // A repeated end changes nothing.
-    for (const _ of [1, 2]) {
-      expect(await finishRotation(context, first.id, clock.now())).toEqual(finished)
-      expect(await statusesOfAll()).toEqual([401, 401, 200])
-    }
-    for (const change of [rotateClient, finishRotation])
-      await expect(change(context, randomUUID(), clock.now())).rejects.toThrow('no such client')
-  })
-
-  test('wrong secrets are counted, and lock no client out (ASVS 6.3.1)', async () => {
-    const client = await addClient(service)
-    const refused = async () => {
-      const text = (await service.registries[0]?.metrics()) ?? ''
-      return Number(/^gatehouse_platform_clients_refused_total (\d+)$/m.exec(text)?.[1])
-    }
-    const before = await refused()
-    const guess = () => basic({ ...client, secret: randomBytes(32).toString('base64url') })
-    const guesses = await Promise.all(times(200, () => askWith(guess())))
-    expect(new Set(guesses.map(({ status }) => status))).toEqual(new Set([401]))
-    expect(await refused()).toBe(before + 200)
-    expect(await statusOf(client)).toBe(200)
-  })
-
-  test('neither the database nor the log has the secret of a client (ASVS 16.2.5)', async () => {
-    const client = await addClient(service)
-    const next = await rotateClient(context, client.id, clock.now())
-    clock.advance(1)
-    expect(await statusOf(client)).toBe(200)
-    await expect.poll(() => service.logs.join('')).toContain(`"clientId":"${client.id}"`)
-    const rows = await service.db.selectFrom('platform_clients').selectAll().execute()
-    const audit = await service.db.selectFrom('audit_events').selectAll().execute()
-    for (const secret of [client.secret, next.secret]) {
-      expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/)
-      const text = JSON.stringify([rows, audit]) + service.logs.join('')
-      expect(text).not.toContain(secret)
-      expect(text).not.toContain(basic({ ...client, secret }).slice('Basic '.length))
-    }
-  })
-
-  test('a client needs a valid name and known scopes', async () => {
-    for (const name of ['', 'a\u0000b', 'http://x.example', 'x'.repeat(101)])
-      await expect(createClient(context, { name, scopes: ['introspect'] }, clock.now())).rejects.toThrow()
-    for (const scopes of [[], [''], ['introspect', 'everything'], ['Introspect']])
-      await expect(createClient(context, { name: 'risk', scopes }, clock.now())).rejects.toThrow(/scope/)
-  })
+test('a client without the scope is refused with 403', async () => {
+  const reader = await addClient(service, ['events:read'])
+  const both = await addClient(service, ['events:read', 'introspect', 'introspect'])
+  expectProblem(await introspect(service, reader, token), [403, 'permission_denied'])
+  expect(both.scopes).toEqual(['introspect', 'events:read'])
+  expect(await statusOf(both)).toBe(200)
 })
 
-describe('the last use of a client', () => {
-  const lastUsedAt = async (id: string) =>
-    (await listClients(service.db)).find((client) => client.id === id)?.lastUsedAt
+test('every instance learns of a new and a deleted client within a second', async () => {
+  const known = await addClient(service)
+  expect(await statuses(known)).toEqual([200, 200])
+  const client = await createClient(context, { name: 'graph', scopes: ['introspect'] }, clock.now())
+  expect(await statuses(client)).toEqual([401, 401])
+  clock.advance(1)
+  expect(await statuses(client)).toEqual([200, 200])
+  await deleteClient(context, client.id, clock.now())
+  clock.advance(1)
+  expect(await statuses(client)).toEqual([401, 401])
+  await expect(deleteClient(context, client.id, clock.now())).rejects.toThrow('no such client')
+})
 
-  test('the last use of a client is written once an hour', async () => {
-    const { id, ...client } = await addClient(service)
-    const use = () => statuses({ id, ...client })
-    expect(await lastUsedAt(id)).toBeNull()
-    const hour = () => new Date(Math.floor(clock.now() / 3_600_000) * 3_600_000)
-    await use()
-    await expect.poll(() => lastUsedAt(id)).toEqual(hour())
-    // A second statement in the hour would undo this.
-    const older = new Date(0)
-    const change = service.db.updateTable('platform_clients').set({ last_used_at: older })
-    await change.where('client_id', '=', id).execute()
-    await use()
-    expect(await lastUsedAt(id)).toEqual(older)
-    clock.advance(3600)
-    await use()
-    await expect.poll(() => lastUsedAt(id)).toEqual(hour())
-  })
+test('a client has two secrets during a rotation, and then only the newest', async () => {
+  const first = await addClient(service)
+  const rotate = async () => ({ ...first, ...(await rotateClient(context, first.id, clock.now())) })
+  const second = await rotate()
+  clock.advance(1)
+  expect([await statuses(first), await statuses(second)].flat()).toEqual([200, 200, 200, 200])
+  // The next rotation ends the oldest.
+  const third = await rotate()
+  const statusesOfAll = async () => {
+    clock.advance(1)
+    return [await statusOf(first), await statusOf(second, 1), await statusOf(third)]
+  }
+  expect(await statusesOfAll()).toEqual([401, 200, 200])
+  const finished = { id: first.id, name: 'risk', scopes: ['introspect'] }
+  // A repeated end changes nothing.
+  for (const _ of [1, 2]) {
+    expect(await finishRotation(context, first.id, clock.now())).toEqual(finished)
+    expect(await statusesOfAll()).toEqual([401, 401, 200])
+  }
+  for (const change of [rotateClient, finishRotation])
+    await expect(change(context, randomUUID(), clock.now())).rejects.toThrow('no such client')
+})
 
-  test('no response waits until the last use is written', async () => {
-    const client = await addClient(service)
-    await service.db.transaction().execute(async (tx) => {
-      const lock = tx.selectFrom('platform_clients').select('client_id').where('client_id', '=', client.id)
-      await lock.forUpdate().execute()
-      expect(await statusOf(client)).toBe(200)
-      expect(await lastUsedAt(client.id)).toBeNull()
-    })
-    await expect.poll(() => lastUsedAt(client.id)).not.toBeNull()
+test('wrong secrets are counted, and lock no client out (ASVS 6.3.1)', async () => {
+  const client = await addClient(service)
+  const refused = async () => {
+    const text = (await service.registries[0]?.metrics()) ?? ''
+    return Number(/^gatehouse_platform_clients_refused_total (\d+)$/m.exec(text)?.[1])
+  }
+  const before = await refused()
+  const guess = () => basic({ ...client, secret: randomBytes(32).toString('base64url') })
+  const guesses = await Promise.all(times(200, () => askWith(guess())))
+  expect(new Set(guesses.map(({ status }) => status))).toEqual(new Set([401]))
+  expect(await refused()).toBe(before + 200)
+  expect(await statusOf(client)).toBe(200)
+})
+
+test('neither the database nor the log has the secret of a client (ASVS 16.2.5)', async () => {
+  const client = await addClient(service)
+  const next = await rotateClient(context, client.id, clock.now())
+  clock.advance(1)
+  expect(await statusOf(client)).toBe(200)
+  await expect.poll(() => service.logs.join('')).toContain(`"clientId":"${client.id}"`)
+  const rows = await service.db.selectFrom('platform_clients').selectAll().execute()
+  const audit = await service.db.selectFrom('audit_events').selectAll().execute()
+  for (const secret of [client.secret, next.secret]) {
+    expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    const text = JSON.stringify([rows, audit]) + service.logs.join('')
+    expect(text).not.toContain(secret)
+    expect(text).not.toContain(basic({ ...client, secret }).slice('Basic '.length))
+  }
+})
+
+test('a client needs a valid name and known scopes', async () => {
+  for (const name of ['', 'a\u0000b', 'http://x.example', 'x'.repeat(101)])
+    await expect(createClient(context, { name, scopes: ['introspect'] }, clock.now())).rejects.toThrow()
+  for (const scopes of [[], [''], ['introspect', 'everything'], ['Introspect']])
+    await expect(createClient(context, { name: 'risk', scopes }, clock.now())).rejects.toThrow(/scope/)
+})
+
+const lastUsedAt = async (id: string) =>
+  (await listClients(service.db)).find((client) => client.id === id)?.lastUsedAt
+
+test('the last use of a client is written once an hour', async () => {
+  const { id, ...client } = await addClient(service)
+  const use = () => statuses({ id, ...client })
+  expect(await lastUsedAt(id)).toBeNull()
+  const hour = () => new Date(Math.floor(clock.now() / 3_600_000) * 3_600_000)
+  await use()
+  await expect.poll(() => lastUsedAt(id)).toEqual(hour())
+  // A second statement in the hour would undo this.
+  const older = new Date(0)
+  const change = service.db.updateTable('platform_clients').set({ last_used_at: older })
+  await change.where('client_id', '=', id).execute()
+  await use()
+  expect(await lastUsedAt(id)).toEqual(older)
+  clock.advance(3600)
+  await use()
+  await expect.poll(() => lastUsedAt(id)).toEqual(hour())
+})
+
+test('no response waits until the last use is written', async () => {
+  const client = await addClient(service)
+  await service.db.transaction().execute(async (tx) => {
+    const lock = tx.selectFrom('platform_clients').select('client_id').where('client_id', '=', client.id)
+    await lock.forUpdate().execute()
+    expect(await statusOf(client)).toBe(200)
+    expect(await lastUsedAt(client.id)).toBeNull()
   })
+  await expect.poll(() => lastUsedAt(client.id)).not.toBeNull()
 })

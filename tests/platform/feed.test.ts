@@ -12,6 +12,7 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { createFeed } from '../../src/platform/feed.ts'
+import { expectProblem } from '../http/problem.ts'
 import { addClient, addReader, basic } from '../support/platform.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
@@ -32,13 +33,9 @@ interface Query {
   at?: number
 }
 
-const askFeed = ({ after, limit, wait, at = 0 }: Query = {}) => {
-  const query = new URLSearchParams({
-    ...(after != null && { after }),
-    ...(limit !== undefined && { limit: String(limit) }),
-    ...(wait !== undefined && { wait: String(wait) }),
-  })
-  return service.ask(`/events?${query}`, { method: 'GET', headers: reader, at })
+const askFeed = ({ at = 0, ...given }: Query = {}) => {
+  const query = Object.entries(given).flatMap(([name, value]) => (value == null ? [] : `${name}=${value}`))
+  return service.ask(`/events?${query.join('&')}`, { method: 'GET', headers: reader, at })
 }
 
 async function readPage(query: Query = {}) {
@@ -147,6 +144,8 @@ test('events that commit late are not skipped', async () => {
   const start = await catchUp()
   const { rows } = await sql<{ version: number }>`
     select version from signing_secrets where company_id = ${admin.companyId}`.execute(db)
+  const item = { companyId: admin.companyId, secretVersion: rows[0]?.version ?? 0, type: 'a.b' }
+  const content = { receivedAt: new Date(clock.now()), data: { text: '{}', spellings: null } }
   const committed: string[] = []
   let writing = 8
   const writers = times(8, async (writer) => {
@@ -154,18 +153,7 @@ test('events that commit late are not skipped', async () => {
       const ids = times(randomInt(1, 5), (n) => `late-${writer}-${turn}-${n}`)
       const keeps = randomInt(4) > 0
       const work = db.transaction().execute(async (tx) => {
-        const item = {
-          companyId: admin.companyId,
-          secretVersion: rows[0]?.version ?? 0,
-          type: 'a.b',
-          occurredAt: null,
-        }
-        const items = ids.map((eventId) => ({
-          ...item,
-          eventId,
-          receivedAt: new Date(clock.now()),
-          data: { text: '{}', spellings: null },
-        }))
+        const items = ids.map((eventId) => ({ ...item, ...content, eventId, occurredAt: null }))
         await storeEvents(tx, items, service.config.limits.trialBytes)
         await sleep(randomInt(30))
         if (!keeps) throw new Error('given up')
@@ -200,9 +188,8 @@ test('events without a position come first, by key, in any collation', async () 
     insert into events (company_id, event_id, type, received_at, data, feed_position)
     select ${companyId}, case when n % 2 = 1 then 'OLD-' else 'old-' end || lpad(n::text, 3, '0'), 'a.b', now(), '{}', 0
     from generate_series(1, 25) n`.execute(service.db)
-  const { rows: old } = await sql<{
-    id: string
-  }>`select event_id as id from events order by event_id collate "C"`.execute(service.db)
+  const byKey = service.db.selectFrom('events').select('event_id as id').orderBy(sql`event_id collate "C"`)
+  const old = await byKey.execute()
   // More keys between old events than a statement looks at.
   await sql`
     insert into events (company_id, event_id, type, received_at, data, feed_position)
@@ -243,73 +230,58 @@ async function untilWaiting() {
   query.mockRestore()
 }
 
-describe('with wait', () => {
-  test('an empty page waits until the first event is committed', async () => {
-    const page = readPage({ after: await catchUp(), wait: 25 })
-    await untilWaiting()
-    await send(['awaited'])
-    expect((await page).events.map(({ id }) => id)).toEqual(['awaited'])
-  })
-
-  test('100 readers can wait, and others get their empty page immediately', async () => {
-    const start = await catchUp()
-    let waiting = 0
-    const pages = times(130, async () => {
-      waiting += 1
-      const page = await readPage({ after: start, wait: 25 })
-      waiting -= 1
-      return page
-    })
-    await expect.poll(() => waiting, { timeout: 20_000 }).toBe(100)
-    await send(['for-all'])
-    const counts = (await Promise.all(pages)).map(({ events }) => events.length)
-    expect(counts.filter((count) => count === 1)).toHaveLength(100)
-  })
-
-  test('a client that is deleted while it waits gets nothing more', async () => {
-    const after = await catchUp()
-    const other = await addClient(service, ['events:read'])
-    const headers = { authorization: basic(other) }
-    const waiting = service.ask(`/events?wait=25&after=${after}`, { method: 'GET', headers })
-    await untilWaiting()
-    await deleteClient(service.context, other.id, clock.now())
-    clock.advance(2)
-    await send(['too-late'])
-    expect(await waiting).toMatchObject({ status: 401, body: { code: 'invalid_client' } })
-    // Its empty page neither.
-    const confirm = () => Promise.reject(new Error('deleted'))
-    const { signal } = new AbortController()
-    const asked = { after: (await catchUp()) ?? undefined, limit: 1, waitSeconds: 0.001, signal, confirm }
-    await expect(createFeed({ db }).read(asked)).rejects.toThrow('deleted')
-  })
+test('with wait, an empty page waits until the first event is committed', async () => {
+  const page = readPage({ after: await catchUp(), wait: 25 })
+  await untilWaiting()
+  await send(['awaited'])
+  expect((await page).events.map(({ id }) => id)).toEqual(['awaited'])
 })
 
-describe('a cursor', () => {
-  test('a cursor of the longest event ID leads to the next page', async () => {
-    const start = await catchUp()
-    const ids = ['a', 'b'].map((end) => 'i'.repeat(159) + end)
-    await send(ids)
-    expect((await readOn(start, 2, 1)).ids).toEqual(ids)
-  })
+test('100 readers can wait, and others get their empty page immediately', async () => {
+  const start = await catchUp()
+  let waiting = 130
+  const pages = times(130, () => readPage({ after: start, wait: 25 }).finally(() => (waiting -= 1)))
+  await expect.poll(() => waiting, { timeout: 20_000 }).toBe(100)
+  await send(['for-all'])
+  const counts = (await Promise.all(pages)).map(({ events }) => events.length)
+  expect(counts.filter((count) => count === 1)).toHaveLength(100)
+})
 
-  const cursor = (...parts: string[]) => Buffer.from(JSON.stringify(parts)).toString('base64url')
+test('a client that is deleted while it waits gets nothing more', async () => {
+  const after = await catchUp()
+  const other = await addClient(service, ['events:read'])
+  const headers = { authorization: basic(other) }
+  const waiting = service.ask(`/events?wait=25&after=${after}`, { method: 'GET', headers })
+  await untilWaiting()
+  await deleteClient(service.context, other.id, clock.now())
+  clock.advance(2)
+  await send(['too-late'])
+  expectProblem(await waiting, [401, 'invalid_client'])
+  // Its empty page neither.
+  const confirm = () => Promise.reject(new Error('deleted'))
+  const { signal } = new AbortController()
+  const asked = { after: (await catchUp()) ?? undefined, limit: 1, waitSeconds: 0.001, signal, confirm }
+  await expect(createFeed({ db }).read(asked)).rejects.toThrow('deleted')
+})
 
-  test.each([
-    ['of a different deployment', cursor(randomUUID(), '1', randomUUID(), 'a')],
-    ['of a different form', 'bm90IGEgY3Vyc29y'],
-    ['of too large a number', cursor(randomUUID(), '9'.repeat(30), randomUUID(), 'a')],
-    ['that is empty', ''],
-  ])('a cursor %s is refused', async (_, after) => {
-    expect(await askFeed({ after })).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
-  })
+test('a cursor of the longest event ID leads to the next page', async () => {
+  const start = await catchUp()
+  const ids = ['a', 'b'].map((end) => 'i'.repeat(159) + end)
+  await send(ids)
+  expect((await readOn(start, 2, 1)).ids).toEqual(ids)
+})
 
-  test.each(['limit=0', 'limit=1001', 'limit=x', 'wait=26', 'after=a&after=b', 'from=x'])(
-    'a page with %s is refused (ASVS 2.2.1)',
-    async (query) => {
-      const { status } = await service.ask(`/events?${query}`, { method: 'GET', headers: reader })
-      expect(status).toBe(400)
-    },
-  )
+const INVALID = ['after=', 'limit=0', 'limit=1001', 'limit=x', 'wait=26', 'after=a&after=b', 'from=x']
+const cursor = (...parts: string[]) => Buffer.from(JSON.stringify(parts)).toString('base64url')
+
+test.each([
+  ['a cursor of a different deployment', `after=${cursor(randomUUID(), '1', randomUUID(), 'a')}`],
+  ['a cursor of a different form', 'after=bm90IGEgY3Vyc29y'],
+  ['a cursor of too large a number', `after=${cursor(randomUUID(), '9'.repeat(30), randomUUID(), 'a')}`],
+  ...INVALID.map((query) => [query, query]),
+])('a page with %s is refused (ASVS 2.2.1)', async (_, query) => {
+  const refused = await service.ask(`/events?${query}`, { method: 'GET', headers: reader })
+  expectProblem(refused, [400, 'invalid_request'])
 })
 
 describe('retention (ASVS 14.2.7)', () => {
@@ -352,39 +324,37 @@ describe('retention (ASVS 14.2.7)', () => {
   })
 })
 
-describe('after the database has changed under the service', () => {
-  test('on a new timeline, positions continue after all that readers have seen', async () => {
-    await send(['before'])
-    const before = await catchUp()
-    // As a standby is that takes over: it does not know which numbers its leader gave last.
-    await sql`update event_feed set timeline = '00000000', position_offset = position_offset - 1000000`.execute(
-      db,
-    )
-    await Promise.all(times(20, (n) => send([`after-${n}`])))
-    const { ids } = await readOn(before, 20)
-    expect(ids.sort()).toEqual(times(20, (n) => `after-${n}`).sort())
-  })
+test('on a new timeline, positions continue after all that readers have seen', async () => {
+  await send(['before'])
+  const before = await catchUp()
+  // As a standby is that takes over: it does not know which numbers its leader gave last.
+  await sql`update event_feed set timeline = '00000000', position_offset = position_offset - 1000000`.execute(
+    db,
+  )
+  await Promise.all(times(20, (n) => send([`after-${n}`])))
+  const { ids } = await readOn(before, 20)
+  expect(ids.sort()).toEqual(times(20, (n) => `after-${n}`).sort())
+})
 
-  test('after a restore, nothing is served until the operator has settled it', async () => {
-    const [connection] = service.connections
-    if (!connection) throw new Error('a service has an instance')
-    const ops = buildOps({ connection, registry: new Registry(), metrics: async () => '' })
-    ops.serve(() => true)
-    const probe = () => ops.inject('/readyz')
-    const sealer = createSealer(service.config.masterKeys, clock.randomBytes)
+test('after a restore, nothing is served until the operator has settled it', async () => {
+  const [connection] = service.connections
+  if (!connection) throw new Error('a service has an instance')
+  const ops = buildOps({ connection, registry: new Registry(), metrics: async () => '' })
+  ops.serve(() => true)
+  const probe = () => ops.inject('/readyz')
+  const sealer = createSealer(service.config.masterKeys, clock.randomBytes)
+  expect((await probe()).statusCode).toBe(200)
+  // In the same cluster, a copy by template is a new database, and a restored dump has new tables.
+  for (const place of [{ system_identifier: '1' }, { database_oid: 1 }, { table_oid: 1 }]) {
+    await db.updateTable('event_feed').set(place).execute()
+    const { statusCode, body } = await probe()
+    expect([statusCode, body]).toEqual([503, expect.stringContaining('restored')])
+    const event = { id: 'lost', type: 'a.b', data: {} }
+    for (const { status, headers } of [await service.send(admin.companyId, secret, event), await askFeed()])
+      expect([status, headers['retry-after']]).toEqual([503, expect.any(String)])
+    await settleRestored({ ...service.context, sealer }, clock.now())
     expect((await probe()).statusCode).toBe(200)
-    // In the same cluster, a copy by template is a new database, and a restored dump has new tables.
-    for (const place of [{ system_identifier: '1' }, { database_oid: 1 }, { table_oid: 1 }]) {
-      await db.updateTable('event_feed').set(place).execute()
-      const { statusCode, body } = await probe()
-      expect([statusCode, body]).toEqual([503, expect.stringContaining('restored')])
-      const event = { id: 'lost', type: 'a.b', data: {} }
-      for (const { status, headers } of [await service.send(admin.companyId, secret, event), await askFeed()])
-        expect([status, headers['retry-after']]).toEqual([503, expect.any(String)])
-      await settleRestored({ ...service.context, sealer }, clock.now())
-      expect((await probe()).statusCode).toBe(200)
-      expect((await askFeed()).status).toBe(200)
-      await send([`settled-${Object.keys(place)}`])
-    }
-  })
+    expect((await askFeed()).status).toBe(200)
+    await send([`settled-${Object.keys(place)}`])
+  }
 })

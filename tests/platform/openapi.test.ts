@@ -5,11 +5,9 @@ import { useSharedService } from '../support/test-service.ts'
 /** The platform listener's OpenAPI document. Every response is compared with it in `support/contract.ts`. */
 
 const document = JSON.parse(inject('openapi').platform)
-const { introspect, verify, events } = {
-  introspect: document.paths['/introspect'].post,
-  verify: document.paths['/verify'].get,
-  events: document.paths['/events'].get,
-}
+const { post: introspect } = document.paths['/introspect']
+const { get: verify } = document.paths['/verify']
+const { get: events } = document.paths['/events']
 
 test('the platform document describes its endpoints, without limits or the public API', () => {
   expect(Object.keys(document.paths).sort()).toEqual(['/events', '/introspect', '/openapi.json', '/verify'])
@@ -41,10 +39,8 @@ test('every problem example has the status of its response', () => {
   for (const path of Object.values<Record<string, typeof verify>>(document.paths)) {
     for (const { responses } of Object.values(path)) {
       for (const [status, { content }] of Object.entries<typeof verify>(responses)) {
-        const examples: { $ref: string }[] = Object.values(
-          content?.['application/problem+json']?.examples ?? {},
-        )
-        for (const { $ref } of examples) {
+        const { examples = {} } = content?.['application/problem+json'] ?? {}
+        for (const { $ref } of Object.values<{ $ref: string }>(examples)) {
           const { value } = document.components.examples[$ref.split('/').at(-1) ?? '']
           expect(value.status).toBe(Number(status))
         }
