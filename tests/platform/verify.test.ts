@@ -34,143 +34,132 @@ function expectRefusal(answer: Answer, expected: [401 | 403, string]) {
   expect(answer.headers['x-auth-user']).toBeUndefined()
 }
 
-const sessionOf = async (cookie: string) =>
-  await service.db
-    .selectFrom('sessions')
-    .selectAll()
-    .where('cookie_hash', '=', createHash('sha256').update(cookie).digest())
-    .executeTakeFirstOrThrow()
+async function sessionOf(cookie: string) {
+  const hash = createHash('sha256').update(cookie).digest()
+  const sessions = service.db.selectFrom('sessions').selectAll().where('cookie_hash', '=', hash)
+  return await sessions.executeTakeFirstOrThrow()
+}
 
 const exchangeWith = (line: string, headers: string[]) =>
   exchange(service.platformAddresses[0] ?? '', `${[line, ...headers].join('\r\n')}\r\n\r\n`)
 
-describe('a live session', () => {
-  test.for(['GET', 'HEAD'])('a proxy learns a live session from headers only, by %s', async (method) => {
-    const member = await service.addUser(admin, 'developer')
-    const { accessToken, session } = await service.loginAs(member)
-    const cookie = await service.cookieOf(member)
-    const { session_id } = await sessionOf(cookie)
-    for (const [credential, id] of [
-      [{ token: accessToken }, session.id],
-      [{ cookie }, session_id],
-    ] as const) {
-      const { status, headers, body } = await verify({ ...credential, method })
-      expect([status, body]).toEqual([200, ''])
-      expect(headers).toMatchObject({
-        'x-auth-company': admin.companyId,
-        'x-auth-user': member.userId,
-        'x-auth-session': id,
-        'x-auth-role': 'developer',
-        'x-auth-permissions': 'risk:read risk:assess analytics:read',
-        'cache-control': 'no-store',
-      })
-      const unwanted = Object.keys(headers).filter((name) => /^ratelimit|^x-auth-error|set-cookie/.test(name))
-      expect(unwanted).toEqual([])
-    }
-  })
-
-  // Some proxies keep what a client sends instead of nothing.
-  test.for<[role: string, permissions: string[], headers: string[]]>([
-    ['wächter', ['risk:read', 'two words', 'rôle', 'line\nbreak', ''], ['-', 'risk:read']],
-    ['guest', [], ['guest', '-']],
-  ])('the role %s is written in words of ASCII, or as -', async ([role, permissions, expected]) => {
-    await service.db.insertInto('roles').values({ role, permissions }).execute()
-    const { headers } = await verify({ cookie: await service.cookieOf(await service.addUser(admin, role)) })
-    expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(expected)
-  })
-
-  test('a required permission is checked against the current role (ASVS 8.3.2)', async () => {
-    const member = await service.addUser(admin, 'viewer')
-    const cookie = await service.cookieOf(member)
-    const query = '?permission=risk:assess'
-    expectRefusal(await verify({ cookie, at: 1 }, query), [403, 'permission_denied'])
-    await changeUserRole(service.context, member.companyId, member, 'developer', service.clock.now())
-    const { status, headers } = await verify({ cookie, at: 1 }, query)
-    expect([status, headers['x-auth-role']]).toEqual([200, 'developer'])
-  })
-
-  test('a required feature needs an active subscription to a plan with it', async () => {
-    const person = await service.addCompany({ plan: 'growth' })
-    const cookie = await service.cookieOf(person)
-    const ask = (query: string) => verify({ cookie }, query)
-    const change = (status: 'past_due' | 'canceled' | 'suspended', plan?: string) =>
-      changeSubscription(service.context, person.companyId, { status, plan })
-    expect((await ask('?feature=reviews')).status).toBe(200)
-    expectRefusal(await ask('?feature=graph'), [403, 'feature_not_in_plan'])
-    await change('past_due', 'enterprise')
-    expect((await ask('?feature=graph')).status).toBe(200)
-    for (const status of ['canceled', 'suspended'] as const) {
-      await change(status)
-      expectRefusal(await ask('?feature=graph'), [403, 'subscription_inactive'])
-      // Whoever is to pay must get to the page for it.
-      expect((await ask('?permission=billing:manage')).status).toBe(200)
-    }
-  })
-
-  test('a session that must enroll a second factor is refused (ASVS 6.3.3)', async () => {
-    const person = await service.addCompany()
-    const cookie = await service.cookieOf(person)
-    expect((await verify({ cookie })).status).toBe(200)
-    await companySecurity(service.context, person.companyId, 'everyone', service.clock.now())
-    expectRefusal(await verify({ cookie }), [403, 'second_factor_enrolment_required'])
-  })
-
-  test('limits of clients do not count the requests of a proxy, which has many', async () => {
-    const limited = await openTestService({
-      env: { RATE_LIMIT_SCALE: '1', LIMIT_SESSION: '3/60', LIMIT_REFUSALS: '3/60', LIMIT_ANONYMOUS: '3/60' },
+test.for(['GET', 'HEAD'])('a proxy learns a live session from headers only, by %s', async (method) => {
+  const member = await service.addUser(admin, 'developer')
+  const { accessToken, session } = await service.loginAs(member)
+  const cookie = await service.cookieOf(member)
+  const { session_id } = await sessionOf(cookie)
+  for (const [credential, id] of [
+    [{ token: accessToken }, session.id],
+    [{ cookie }, session_id],
+  ] as const) {
+    const { status, headers, body } = await verify({ ...credential, method })
+    expect([status, body]).toEqual([200, ''])
+    expect(headers).toMatchObject({
+      'x-auth-company': admin.companyId,
+      'x-auth-user': member.userId,
+      'x-auth-session': id,
+      'x-auth-role': 'developer',
+      'x-auth-permissions': 'risk:read risk:assess analytics:read',
+      'cache-control': 'no-store',
     })
-    const { accessToken: token } = await limited.loginAs(await limited.addCompany())
-    for (let n = 0; n < 5; n += 1) {
-      expect((await limited.ask('/verify', { method: 'GET', token })).status).toBe(200)
-      expect((await limited.ask('/verify', { method: 'GET' })).status).toBe(401)
-      expect((await limited.ask('/nothing', { method: 'GET' })).status).toBe(404)
-    }
-    expect((await limited.getSession({ token })).status).toBe(200)
-  })
+    const unwanted = Object.keys(headers).filter((name) => /^ratelimit|^x-auth-error|set-cookie/.test(name))
+    expect(unwanted).toEqual([])
+  }
 })
 
-describe('a refusal', () => {
-  test.for<[code: string, options: Options]>([
-    ['missing_credentials', {}],
-    ['missing_credentials', { headers: { authorization: ['Bearer a', 'Bearer b'] } }],
-    ['invalid_token', { token: 'a.b.c' }],
-    ['invalid_token', { cookie: 'A'.repeat(43) }],
-    ['invalid_token', { cookie: 'a', token: 'b' }],
-    ['invalid_token', { headers: { cookie: '__Host-session=a; __Host-session=b' } }],
-  ])('a refusal is 401 with the code %s in a header', async ([code, options]) => {
-    expectRefusal(await verify(options), [401, code])
-  })
+// Some proxies keep what a client sends instead of nothing.
+test.for<[role: string, permissions: string[], headers: string[]]>([
+  ['wächter', ['risk:read', 'two words', 'rôle', 'line\nbreak', ''], ['-', 'risk:read']],
+  ['guest', [], ['guest', '-']],
+])('the role %s is written in words of ASCII, or as -', async ([role, permissions, expected]) => {
+  await service.db.insertInto('roles').values({ role, permissions }).execute()
+  const { headers } = await verify({ cookie: await service.cookieOf(await service.addUser(admin, role)) })
+  expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(expected)
+})
 
-  test('the refusal of an ended session has the reason', async () => {
-    const cookie = await service.cookieOf(admin)
-    await service.call('/auth/logout', { cookie, at: 1 })
-    const { body, ...answer } = await verify({ cookie })
-    expectRefusal({ ...answer, body: { ...body, reason: undefined } }, [401, 'session_ended'])
-    expect(body.reason).toBe('logout')
-  })
+test('a required permission is checked against the current role (ASVS 8.3.2)', async () => {
+  const member = await service.addUser(admin, 'viewer')
+  const cookie = await service.cookieOf(member)
+  const query = '?permission=risk:assess'
+  expectRefusal(await verify({ cookie, at: 1 }, query), [403, 'permission_denied'])
+  await changeUserRole(service.context, member.companyId, member, 'developer', service.clock.now())
+  const { status, headers } = await verify({ cookie, at: 1 }, query)
+  expect([status, headers['x-auth-role']]).toEqual([200, 'developer'])
+})
 
-  test('an invalid query is refused with 403', async () => {
-    const cookie = await service.cookieOf(admin)
-    for (const query of [
-      '?x=1',
-      '?permission=',
-      '?permission=risk:read&permission=risk:read',
-      '?permission=a%20b',
-      '?permission=r%C3%B4le',
-      '?feature=%ff',
-      `?feature=${'a'.repeat(101)}`,
-    ])
-      expectRefusal(await verify({ cookie }, query), [403, 'invalid_request'])
-  })
+test('a required feature needs an active subscription to a plan with it', async () => {
+  const person = await service.addCompany({ plan: 'growth' })
+  const cookie = await service.cookieOf(person)
+  const ask = (query: string) => verify({ cookie }, query)
+  const change = (status: 'past_due' | 'canceled' | 'suspended', plan?: string) =>
+    changeSubscription(service.context, person.companyId, { status, plan })
+  expect((await ask('?feature=reviews')).status).toBe(200)
+  expectRefusal(await ask('?feature=graph'), [403, 'feature_not_in_plan'])
+  await change('past_due', 'enterprise')
+  expect((await ask('?feature=graph')).status).toBe(200)
+  for (const status of ['canceled', 'suspended'] as const) {
+    await change(status)
+    expectRefusal(await ask('?feature=graph'), [403, 'subscription_inactive'])
+    // Whoever is to pay must get to the page for it.
+    expect((await ask('?permission=billing:manage')).status).toBe(200)
+  }
+})
 
-  test('an unavailable database stays 503 for a proxy, with its code in a header', async () => {
-    const away = await openTestService()
-    const { accessToken: token } = await away.loginAs(await away.addCompany())
-    await cutOff(inject('serverUrl'), new URL(away.url).pathname.slice(1))
-    const answer = await away.ask('/verify', { method: 'GET', token })
-    expectProblem(answer, [503, 'unavailable'])
-    expect(answer.headers).toMatchObject({ 'x-auth-error': 'unavailable', 'retry-after': '1' })
+test('a session that must enroll a second factor is refused (ASVS 6.3.3)', async () => {
+  const person = await service.addCompany()
+  const cookie = await service.cookieOf(person)
+  expect((await verify({ cookie })).status).toBe(200)
+  await companySecurity(service.context, person.companyId, 'everyone', service.clock.now())
+  expectRefusal(await verify({ cookie }), [403, 'second_factor_enrolment_required'])
+})
+
+test('limits of clients do not count the requests of a proxy, which has many', async () => {
+  const limited = await openTestService({
+    env: { RATE_LIMIT_SCALE: '1', LIMIT_SESSION: '3/60', LIMIT_REFUSALS: '3/60', LIMIT_ANONYMOUS: '3/60' },
   })
+  const { accessToken: token } = await limited.loginAs(await limited.addCompany())
+  for (let n = 0; n < 5; n += 1) {
+    expect((await limited.ask('/verify', { method: 'GET', token })).status).toBe(200)
+    expect((await limited.ask('/verify', { method: 'GET' })).status).toBe(401)
+    expect((await limited.ask('/nothing', { method: 'GET' })).status).toBe(404)
+  }
+  expect((await limited.getSession({ token })).status).toBe(200)
+})
+
+test.for<[code: string, options: Options]>([
+  ['missing_credentials', {}],
+  ['missing_credentials', { headers: { authorization: ['Bearer a', 'Bearer b'] } }],
+  ['invalid_token', { token: 'a.b.c' }],
+  ['invalid_token', { cookie: 'A'.repeat(43) }],
+  ['invalid_token', { cookie: 'a', token: 'b' }],
+  ['invalid_token', { headers: { cookie: '__Host-session=a; __Host-session=b' } }],
+])('a refusal is 401 with the code %s in a header', async ([code, options]) => {
+  expectRefusal(await verify(options), [401, code])
+})
+
+test('the refusal of an ended session has the reason', async () => {
+  const cookie = await service.cookieOf(admin)
+  await service.call('/auth/logout', { cookie, at: 1 })
+  const { body, ...answer } = await verify({ cookie })
+  expectRefusal({ ...answer, body: { ...body, reason: undefined } }, [401, 'session_ended'])
+  expect(body.reason).toBe('logout')
+})
+
+test('an invalid query is refused with 403', async () => {
+  const cookie = await service.cookieOf(admin)
+  const twice = 'permission=risk:read&permission=risk:read'
+  const queries = ['x=1', 'permission=', twice, 'permission=a%20b', 'permission=r%C3%B4le', 'feature=%ff']
+  for (const query of [...queries, `feature=${'a'.repeat(101)}`])
+    expectRefusal(await verify({ cookie }, `?${query}`), [403, 'invalid_request'])
+})
+
+test('an unavailable database stays 503 for a proxy, with its code in a header', async () => {
+  const away = await openTestService()
+  const { accessToken: token } = await away.loginAs(await away.addCompany())
+  await cutOff(inject('serverUrl'), new URL(away.url).pathname.slice(1))
+  const answer = await away.ask('/verify', { method: 'GET', token })
+  expectProblem(answer, [503, 'unavailable'])
+  expect(answer.headers).toMatchObject({ 'x-auth-error': 'unavailable', 'retry-after': '1' })
 })
 
 describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)', () => {
@@ -204,22 +193,24 @@ describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)
     expect((await ask({ token }, FOREIGN_PAGE)).status).toBe(200)
   })
 
-  test.for(['Upgrade: h2c', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-Fetch-Mode: websocket'])(
-    'a different site cannot open a WebSocket by GET: %s (RFC 6455, section 10.2)',
-    async (header) => {
-      const cookie = `Cookie: __Host-session=${await service.cookieOf(admin)}`
-      // Both are upgraded: what the proxy passes on, and its own connection.
-      const connection = `Connection: ${header.startsWith('Upgrade') ? 'Upgrade, ' : ''}close`
-      const handshake = async (...page: string[]) => {
-        const lines = ['Host: x', connection, cookie, 'X-Original-Method: GET', header, ...page]
-        const [answer] = await exchangeWith('GET /verify HTTP/1.1', lines)
-        return [answer?.status, answer?.headers['x-auth-error']]
-      }
-      expect(await handshake()).toEqual([403, 'cross_site_request'])
-      expect(await handshake(`Origin: ${FOREIGN}`)).toEqual([403, 'cross_site_request'])
-      expect(await handshake(`Origin: ${LISTED}`, 'Sec-Fetch-Site: same-site')).toEqual([200, undefined])
-    },
-  )
+  const UPGRADES = [
+    'Upgrade: h2c',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-Fetch-Mode: websocket',
+  ]
+  test.for(UPGRADES)('a different site cannot open a WebSocket: %s (RFC 6455, 10.2)', async (header) => {
+    const cookie = `Cookie: __Host-session=${await service.cookieOf(admin)}`
+    // Both are upgraded: what the proxy passes on, and its own connection.
+    const connection = `Connection: ${header.startsWith('Upgrade') ? 'Upgrade, ' : ''}close`
+    const handshake = async (...page: string[]) => {
+      const lines = ['Host: x', connection, cookie, 'X-Original-Method: GET', header, ...page]
+      const [answer] = await exchangeWith('GET /verify HTTP/1.1', lines)
+      return [answer?.status, answer?.headers['x-auth-error']]
+    }
+    expect(await handshake()).toEqual([403, 'cross_site_request'])
+    expect(await handshake(`Origin: ${FOREIGN}`)).toEqual([403, 'cross_site_request'])
+    expect(await handshake(`Origin: ${LISTED}`, 'Sec-Fetch-Site: same-site')).toEqual([200, undefined])
+  })
 
   test('a refused page learns nothing of the cookie, and does not renew it (ASVS 7.3.1)', async () => {
     const cookie = await service.cookieOf(admin)
