@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
@@ -10,6 +10,7 @@ import { INHERITED } from '../support/environment.ts'
 /** `npm start` on a machine without configuration, ended as people end it. Processes are found by /proc. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
+const FREE_PORTS = { PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0' }
 const folders: string[] = []
 afterAll(async () => {
   for (const folder of folders) {
@@ -30,28 +31,23 @@ async function newDataDir(): Promise<string> {
 function npmStart(dataDir: string, [command = '', ...args]: string[]) {
   const child = spawn(command, args, {
     cwd: PROJECT,
-    env: {
-      ...INHERITED,
-      HOME: process.env['HOME'],
-      DATA_DIR: dataDir,
-      PORT: '0',
-      OPS_PORT: '0',
-      PLATFORM_PORT: '0',
-    },
+    env: { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir, ...FREE_PORTS },
     stdio: ['pipe', 'pipe', 'inherit'],
     // A process group of its own, as a terminal or a supervisor gives it.
     detached: true,
   })
   const texts: string[] = []
   child.stdout.setEncoding('utf8').on('data', (text: string) => texts.push(text))
-  const isReady = () => texts.join('').includes('export BASE=')
-  return { child, exit: once(child, 'exit'), isReady }
+  const untilReady = () => expect.poll(() => texts.join('')).toContain('export BASE=')
+  return { child, exit: once(child, 'exit'), untilReady }
 }
 
 const onTerminal = (dataDir: string) => npmStart(dataDir, ['script', '-qefc', 'npm start', '/dev/null'])
 
-function pressCtrlC({ stdin }: ChildProcess): void {
-  stdin?.write('\x03')
+async function endByCtrlC({ child, exit }: ReturnType<typeof npmStart>): Promise<void> {
+  child.stdin.write('\x03')
+  const [code] = await exit
+  expect([0, 130]).toContain(code)
 }
 
 /** The processes that use a folder for their data. */
@@ -73,35 +69,29 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     const dataDir = await newDataDir()
     // The second start finds the data of the first.
     for (const round of [1, 2]) {
-      const { child, exit, isReady } = onTerminal(dataDir)
-      await expect.poll(isReady).toBe(true)
+      const start = onTerminal(dataDir)
+      await start.untilReady()
       const commands = (await usersOf(dataDir)).map(({ command }) => command)
       expect(commands.join()).toContain('bin/postgres')
-      pressCtrlC(child)
-      const [code] = await exit
-      expect([0, 130]).toContain(code)
+      await endByCtrlC(start)
       expect([round, await usersOf(dataDir)]).toEqual([round, []])
     }
   })
 
-  test.for(['postgres.password', 'postgres', 'postgres/postmaster.pid'])(
-    'npm start ends on Ctrl-C in its first start, after it created %s',
-    async (name) => {
-      const dataDir = await newDataDir()
-      const { child, exit } = onTerminal(dataDir)
-      await expect.poll(() => existsSync(join(dataDir, name)), { interval: 5 }).toBe(true)
-      pressCtrlC(child)
-      const [code] = await exit
-      expect([0, 130]).toContain(code)
-      // What a start was ended in can take a moment to end itself.
-      await expect.poll(() => usersOf(dataDir)).toEqual([])
-    },
-  )
+  const FILES = ['postgres.password', 'postgres', 'postgres/postmaster.pid']
+  test.for(FILES)('a first npm start that has created %s ends on Ctrl-C', async (name) => {
+    const dataDir = await newDataDir()
+    const start = onTerminal(dataDir)
+    await expect.poll(() => existsSync(join(dataDir, name)), { interval: 5 }).toBe(true)
+    await endByCtrlC(start)
+    // What a start was ended in can take a moment to end itself.
+    await expect.poll(() => usersOf(dataDir)).toEqual([])
+  })
 
   test.for(['SIGTERM', 'SIGHUP'] as const)('npm start ends on %s to its process group', async (name) => {
     const dataDir = await newDataDir()
-    const { child, exit, isReady } = npmStart(dataDir, ['npm', 'start'])
-    await expect.poll(isReady).toBe(true)
+    const { child, exit, untilReady } = npmStart(dataDir, ['npm', 'start'])
+    await untilReady()
     process.kill(-(child.pid ?? 0), name)
     const [code, signal] = await exit
     expect([0, 128 + constants.signals[name], name]).toContain(code ?? signal)
@@ -111,8 +101,8 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
 
   test('npm start leaves nothing running when its terminal is closed', async () => {
     const dataDir = await newDataDir()
-    const { child, isReady } = onTerminal(dataDir)
-    await expect.poll(isReady).toBe(true)
+    const { child, untilReady } = onTerminal(dataDir)
+    await untilReady()
     child.kill('SIGKILL')
     await expect.poll(() => usersOf(dataDir)).toEqual([])
   })

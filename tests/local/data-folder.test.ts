@@ -7,15 +7,8 @@ import { openLocalMasterKey } from '../../src/local/data-folder.ts'
 import { openTransport } from '../../src/mail/transport.ts'
 import { createClock } from '../support/test-service.ts'
 
-const message = {
-  id: '0123456789',
-  kind: 'password_changed',
-  to: 'ada@acme.example',
-  at: new Date(0),
-  subject: 's',
-  text: 't',
-  html: 'h',
-} as const
+const about = { id: '0123456789', kind: 'password_changed', to: 'ada@acme.example', at: new Date(0) } as const
+const message = { ...about, subject: 's', text: 't', html: 'h' }
 
 test('other users can open nothing in the data folder (ASVS 13.4.2)', async () => {
   const before = process.umask(0)

@@ -9,7 +9,7 @@ import { findPlace } from '../../scripts/kit/places.ts'
 import { deleteClient } from '../../src/operator/clients.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { INHERITED } from '../support/environment.ts'
-import { addClient, basic } from '../support/platform.ts'
+import { addClient, basic, type Client } from '../support/platform.ts'
 import { startProgram } from '../support/program.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
@@ -29,21 +29,15 @@ const folder = await mkdtemp(join(tmpdir(), 'gatehouse-example-'))
 afterAll(() => rm(folder, { recursive: true }))
 await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
 await writeFile(join(folder, 'service.mjs'), programOf("import fastify from 'fastify'"))
-await writeFile(
-  join(folder, 'reader.mjs'),
-  programOf("import { readFile, rename, writeFile } from 'node:fs/promises'"),
-)
+const imports = "import { readFile, rename, writeFile } from 'node:fs/promises'"
+await writeFile(join(folder, 'reader.mjs'), programOf(imports))
+const GATEHOUSE = service.platformAddresses[0]
 
 /** Starts the service, and returns what asks it. */
-async function start(client: { id: string; secret: string }) {
+async function start({ id, secret }: Client) {
   const { host, port } = await findPlace()
-  const { child, ended } = startProgram(join(folder, 'service.mjs'), [], {
-    GATEHOUSE: service.platformAddresses[0],
-    CLIENT_ID: client.id,
-    CLIENT_SECRET: client.secret,
-    HOST: host,
-    PORT: String(port),
-  })
+  const variables = { GATEHOUSE, CLIENT_ID: id, CLIENT_SECRET: secret, HOST: host, PORT: String(port) }
+  const { child, ended } = startProgram(join(folder, 'service.mjs'), [], variables)
   onTestFinished(async () => {
     child.kill()
     await ended
@@ -94,7 +88,7 @@ test('the example reader misses no event, however often it is killed', async () 
   /** The ids that a run of the reader printed until it was killed, after so many. */
   async function read(until: number): Promise<string[]> {
     const child = spawn(process.execPath, [join(folder, 'reader.mjs')], {
-      env: { ...INHERITED, GATEHOUSE: service.platformAddresses[0], CLIENT_ID: id, CLIENT_SECRET: secret },
+      env: { ...INHERITED, GATEHOUSE, CLIENT_ID: id, CLIENT_SECRET: secret },
       cwd: folder,
       stdio: ['ignore', 'pipe', 'inherit'],
     })
