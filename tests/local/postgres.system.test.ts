@@ -5,7 +5,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, rmdir, stat, writeFil
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { locateBinaries } from '../../src/local/postgres/cluster.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 import { fastFolder } from '../support/postgres.ts'
@@ -32,196 +32,192 @@ afterEach(async () => {
 
 afterAll(() => remove(sharedHome))
 
-describe('the embedded Postgres', () => {
-  test('the database is UTF-8 on loopback only, and its password belongs to its user', async () => {
-    const { url } = await start(sharedDir)
-    expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
-    const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,
-      current_setting('listen_addresses') as addresses, current_setting('unix_socket_directories') as sockets`
-    expect(await query(url, settled)).toEqual([
-      { encoding: 'UTF8', fsync: 'off', addresses: '127.0.0.1', sockets: '' },
-    ])
-    expect((await stat(join(sharedDir, 'postgres.password'))).mode & 0o777).toBe(0o600)
-    expect((await stat(sharedDir)).mode & 0o777).toBe(isRoot ? 0o711 : 0o700)
-    await expect(readNotes(url.replace(/:[\w-]{32}@/, ':guess@'))).rejects.toThrow(/authentication/)
-  })
-
-  test('data outlives a restart, and an empty lock file', async () => {
-    const { url, stop } = await start(sharedDir)
-    await note(url, 'restart')
-    await stop()
-    await expect(readNotes(url)).rejects.toThrow()
-    await writeFile(join(sharedDir, 'postgres', 'postmaster.pid'), '')
-    expect(await readNotes((await start(sharedDir)).url)).toContain('restart')
-  })
-
-  test('commands that start at the same time share it, until all of them stop', async () => {
-    const dataDir = await newDataDir()
-    const elsewhere = await startElsewhere(dataDir, { isCommand: true })
-    const [url, ...commands] = await Promise.all([
-      readUrl(elsewhere),
-      start(dataDir, { isCommand: true }),
-      start(dataDir, { isCommand: true }),
-    ])
-    expect(commands.map((one) => one.url)).toEqual([url, url])
-    await note(url, 'shared')
-    expect(await readNotes(url)).toEqual(['shared'])
-
-    await kill(elsewhere)
-    await Promise.all(commands.map((one) => one.stop()))
-    // If the killed one owned it, it lives on as an orphan, whose next owner stops it.
-    await (await start(dataDir)).stop()
-    await expect(readNotes(url)).rejects.toThrow()
-  })
-
-  test('a second service is refused, and a command leaves the database running', async () => {
-    const owner = await start(sharedDir)
-    await expect(start(sharedDir)).rejects.toThrow(/Another process runs with this data folder.*DATA_DIR/s)
-
-    const command = await start(sharedDir, { isCommand: true })
-    expect(command.url).toBe(owner.url)
-    await command.stop()
-    await note(owner.url, 'still there')
-  })
-
-  test('of two services that start at the same time, one owns the folder', async () => {
-    // Either of two can be faster than the one that launched the server.
-    const outcomes = times(2, async (index) => {
-      const dataDir = await newDataDir()
-      const both = await Promise.allSettled([start(dataDir), start(dataDir)])
-      const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
-      await note(owner?.url ?? '', `folder ${index}`)
-      return [others.length, await readNotes(owner?.url ?? '')]
-    })
-    expect(await Promise.all(outcomes)).toEqual(times(2, (index) => [0, [`folder ${index}`]]))
-  })
-
-  test('the orphan of a killed process is adopted', async () => {
-    const owner = await startElsewhere(sharedDir)
-    const url = await readUrl(owner)
-    await note(url, 'orphan')
-    const pid = await readPid(url)
-    await kill(owner)
-
-    const adopted = await start(sharedDir)
-    expect(await readPid(adopted.url)).toBe(pid)
-    expect(await readNotes(adopted.url)).toContain('orphan')
-    await adopted.stop()
-    await expect(readNotes(adopted.url)).rejects.toThrow()
-  })
-
-  test('a killed server starts again, whoever has its process ID now', async () => {
-    const first = await start(sharedDir)
-    await note(first.url, 'killed')
-    process.kill(await readPid(first.url), 'SIGKILL')
-    const second = await start(sharedDir)
-    expect(await readNotes(second.url)).toContain('killed')
-
-    const stranger = await spawnStranger(join(sharedDir, 'postgres'))
-    const pid = await readPid(second.url)
-    process.kill(pid, 'SIGKILL')
-    const lockFile = join(sharedDir, 'postgres', 'postmaster.pid')
-    await writeFile(lockFile, (await readFile(lockFile, 'utf8')).replace(String(pid), String(stranger.pid)))
-    expect(await readNotes((await start(sharedDir)).url)).toContain('killed')
-    expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
-  })
-
-  test('a first start that was killed half way begins again', async () => {
-    const dataDir = await newDataDir()
-    const owner = await startElsewhere(dataDir)
-    const isUnderWay = async () => {
-      const paths = await readdir(dataDir, { recursive: true }).catch(() => [])
-      return paths.some((path) => path.endsWith('cluster/PG_VERSION'))
-    }
-    while (owner.exitCode === null && !(await isUnderWay())) await sleep(5)
-    await kill(owner)
-
-    await note((await start(dataDir)).url, 'second attempt')
-    expect((await readdir(dataDir)).filter((name) => name.includes('tmp'))).toEqual([])
-  })
-
-  test('the database ends with its owner, even while others are connected', async () => {
-    const owner = await start(sharedDir)
-    const command = await start(sharedDir, { isCommand: true })
-    const guest = new pg.Client(command.url)
-    guest.on('error', () => {})
-    await guest.connect()
-    await Promise.all([owner.stop(), owner.stop()])
-    await expect(guest.query('select 42 as answer')).rejects.toThrow()
-    await expect(readNotes(owner.url)).rejects.toThrow()
-  })
-
-  test('a start during the stop of another succeeds', async () => {
-    let current = await start(sharedDir)
-    for (const round of times(4, (index) => index)) {
-      const [next] = await Promise.all([start(sharedDir), current.stop()])
-      await note(next.url, `round ${round}`)
-      current = next
-    }
-  })
-
-  test('a start that fails has the reason of the log', async () => {
-    const attempt = start(sharedDir, { settings: { shared_buffers: 'plenty' } })
-    await expect(attempt).rejects.toThrow(/shared_buffers.*DATABASE_URL/s)
-  })
-
-  test('a lost password is named, and works again when put back', async () => {
-    const file = join(sharedDir, 'postgres.password')
-    await (await start(sharedDir)).stop()
-    const password = await readFile(file, 'utf8')
-    await rm(file)
-    await expect(start(sharedDir)).rejects.toThrow(/postgres\.password.*Put the right one back/s)
-    await writeFile(file, password)
-    await note((await start(sharedDir)).url, 'password found')
-  })
-
-  test('a copied folder opens', async () => {
-    const first = await start(sharedDir)
-    await note(first.url, 'copied')
-    await first.stop()
-    const copy = await newDataDir()
-    await cp(sharedDir, copy, { recursive: true })
-    await chmod(copy, 0o711)
-    expect(await readNotes((await start(copy)).url)).toContain('copied')
-  })
+test('the database is UTF-8 on loopback only, and its password belongs to its user', async () => {
+  const { url } = await start(sharedDir)
+  expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
+  const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,
+    current_setting('listen_addresses') as addresses, current_setting('unix_socket_directories') as sockets`
+  const expected = { encoding: 'UTF8', fsync: 'off', addresses: '127.0.0.1', sockets: '' }
+  expect(await query(url, settled)).toEqual([expected])
+  expect((await stat(join(sharedDir, 'postgres.password'))).mode & 0o777).toBe(0o600)
+  expect((await stat(sharedDir)).mode & 0o777).toBe(isRoot ? 0o711 : 0o700)
+  await expect(readNotes(url.replace(/:[\w-]{32}@/, ':guess@'))).rejects.toThrow(/authentication/)
 })
 
-describe('the binaries of the embedded Postgres', () => {
-  test('a platform without binaries is named, with DATABASE_URL as the way out', () => {
-    expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
-  })
-
-  test('binaries that do not run are named, with DATABASE_URL as the way out', async () => {
-    const folder = await newFolder(0o711)
-    await mkdir(join(folder, 'native/bin'), { recursive: true })
-    await writeFile(join(folder, 'native/pg-symlinks.json'), '[]')
-    await writeFile(join(folder, 'native/bin/postgres'), '#!/no/such/loader\n', { mode: 0o755 })
-    const attempt = start(await newDataDir(), { binaries: { folder, name: 'broken' } })
-    await expect(attempt).rejects.toThrow(/does not run on this machine.*DATABASE_URL/s)
-  })
-
-  test('links that npm left out are created', async () => {
-    const binaries = await copyWithoutLinks(await newFolder(0o711))
-    await note((await start(await newDataDir(), { binaries })).url, 'linked')
-  })
-
-  test('binaries that cannot be used in place are copied', async () => {
-    // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
-    const binaries = await copyWithoutLinks(await newFolder(0o700))
-    const copy = `postgres-${binaries.name}`
-    folders.push(join(systemDir, copy))
-    await chmod(join(binaries.folder, 'native/lib'), 0o555)
-    try {
-      await note((await start(sharedDir, { binaries })).url, 'binaries copied')
-    } finally {
-      await chmod(join(binaries.folder, 'native/lib'), 0o755)
-    }
-    expect(await readdir(isRoot ? systemDir : sharedDir)).toContain(copy)
-  })
+test('data outlives a restart, and an empty lock file', async () => {
+  const { url, stop } = await start(sharedDir)
+  await note(url, 'restart')
+  await stop()
+  await expect(readNotes(url)).rejects.toThrow()
+  await writeFile(join(sharedDir, 'postgres', 'postmaster.pid'), '')
+  expect(await readNotes((await start(sharedDir)).url)).toContain('restart')
 })
 
-describe.runIf(isRoot)('the embedded Postgres of root', () => {
-  test('root keeps data elsewhere if the data folder is in a closed one, until it is deleted', async () => {
+test('commands that start at the same time share it, until all of them stop', async () => {
+  const dataDir = await newDataDir()
+  const elsewhere = await startElsewhere(dataDir, { isCommand: true })
+  const [url, ...commands] = await Promise.all([
+    readUrl(elsewhere),
+    start(dataDir, { isCommand: true }),
+    start(dataDir, { isCommand: true }),
+  ])
+  expect(commands.map((one) => one.url)).toEqual([url, url])
+  await note(url, 'shared')
+  expect(await readNotes(url)).toEqual(['shared'])
+
+  await kill(elsewhere)
+  await Promise.all(commands.map((one) => one.stop()))
+  // If the killed one owned it, it lives on as an orphan, whose next owner stops it.
+  await (await start(dataDir)).stop()
+  await expect(readNotes(url)).rejects.toThrow()
+})
+
+test('a second service is refused, and a command leaves the database running', async () => {
+  const owner = await start(sharedDir)
+  await expect(start(sharedDir)).rejects.toThrow(/Another process runs with this data folder.*DATA_DIR/s)
+
+  const command = await start(sharedDir, { isCommand: true })
+  expect(command.url).toBe(owner.url)
+  await command.stop()
+  await note(owner.url, 'still there')
+})
+
+test('of two services that start at the same time, one owns the folder', async () => {
+  // Either of two can be faster than the one that launched the server.
+  const outcomes = times(2, async (index) => {
+    const dataDir = await newDataDir()
+    const both = await Promise.allSettled([start(dataDir), start(dataDir)])
+    const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+    await note(owner?.url ?? '', `folder ${index}`)
+    return [others.length, await readNotes(owner?.url ?? '')]
+  })
+  expect(await Promise.all(outcomes)).toEqual(times(2, (index) => [0, [`folder ${index}`]]))
+})
+
+test('the orphan of a killed process is adopted', async () => {
+  const owner = await startElsewhere(sharedDir)
+  const url = await readUrl(owner)
+  await note(url, 'orphan')
+  const pid = await readPid(url)
+  await kill(owner)
+
+  const adopted = await start(sharedDir)
+  expect(await readPid(adopted.url)).toBe(pid)
+  expect(await readNotes(adopted.url)).toContain('orphan')
+  await adopted.stop()
+  await expect(readNotes(adopted.url)).rejects.toThrow()
+})
+
+test('a killed server starts again, whoever has its process ID now', async () => {
+  const first = await start(sharedDir)
+  await note(first.url, 'killed')
+  process.kill(await readPid(first.url), 'SIGKILL')
+  const second = await start(sharedDir)
+  expect(await readNotes(second.url)).toContain('killed')
+
+  const stranger = await spawnStranger(join(sharedDir, 'postgres'))
+  const pid = await readPid(second.url)
+  process.kill(pid, 'SIGKILL')
+  const lockFile = join(sharedDir, 'postgres', 'postmaster.pid')
+  await writeFile(lockFile, (await readFile(lockFile, 'utf8')).replace(String(pid), String(stranger.pid)))
+  expect(await readNotes((await start(sharedDir)).url)).toContain('killed')
+  expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
+})
+
+test('a first start that was killed half way begins again', async () => {
+  const dataDir = await newDataDir()
+  const owner = await startElsewhere(dataDir)
+  const isUnderWay = async () => {
+    const paths = await readdir(dataDir, { recursive: true }).catch(() => [])
+    return paths.some((path) => path.endsWith('cluster/PG_VERSION'))
+  }
+  while (owner.exitCode === null && !(await isUnderWay())) await sleep(5)
+  await kill(owner)
+
+  await note((await start(dataDir)).url, 'second attempt')
+  expect((await readdir(dataDir)).filter((name) => name.includes('tmp'))).toEqual([])
+})
+
+test('the database ends with its owner, even while others are connected', async () => {
+  const owner = await start(sharedDir)
+  const command = await start(sharedDir, { isCommand: true })
+  const guest = new pg.Client(command.url)
+  guest.on('error', () => {})
+  await guest.connect()
+  await Promise.all([owner.stop(), owner.stop()])
+  await expect(guest.query('select 42 as answer')).rejects.toThrow()
+  await expect(readNotes(owner.url)).rejects.toThrow()
+})
+
+test('a start during the stop of another succeeds', async () => {
+  let current = await start(sharedDir)
+  for (const round of times(4, (index) => index)) {
+    const [next] = await Promise.all([start(sharedDir), current.stop()])
+    await note(next.url, `round ${round}`)
+    current = next
+  }
+})
+
+test('a start that fails has the reason of the log', async () => {
+  const attempt = start(sharedDir, { settings: { shared_buffers: 'plenty' } })
+  await expect(attempt).rejects.toThrow(/shared_buffers.*DATABASE_URL/s)
+})
+
+test('a lost password is named, and works again when put back', async () => {
+  const file = join(sharedDir, 'postgres.password')
+  await (await start(sharedDir)).stop()
+  const password = await readFile(file, 'utf8')
+  await rm(file)
+  await expect(start(sharedDir)).rejects.toThrow(/postgres\.password.*Put the right one back/s)
+  await writeFile(file, password)
+  await note((await start(sharedDir)).url, 'password found')
+})
+
+test('a copied folder opens', async () => {
+  const first = await start(sharedDir)
+  await note(first.url, 'copied')
+  await first.stop()
+  const copy = await newDataDir()
+  await cp(sharedDir, copy, { recursive: true })
+  await chmod(copy, 0o711)
+  expect(await readNotes((await start(copy)).url)).toContain('copied')
+})
+
+test('a platform without binaries is named, with DATABASE_URL as the way out', () => {
+  expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
+})
+
+test('binaries that do not run are named, with DATABASE_URL as the way out', async () => {
+  const folder = await newFolder(0o711)
+  await mkdir(join(folder, 'native/bin'), { recursive: true })
+  await writeFile(join(folder, 'native/pg-symlinks.json'), '[]')
+  await writeFile(join(folder, 'native/bin/postgres'), '#!/no/such/loader\n', { mode: 0o755 })
+  const attempt = start(await newDataDir(), { binaries: { folder, name: 'broken' } })
+  await expect(attempt).rejects.toThrow(/does not run on this machine.*DATABASE_URL/s)
+})
+
+test('links that npm left out are created', async () => {
+  const binaries = await copyWithoutLinks(await newFolder(0o711))
+  await note((await start(await newDataDir(), { binaries })).url, 'linked')
+})
+
+test('binaries that cannot be used in place are copied', async () => {
+  // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
+  const binaries = await copyWithoutLinks(await newFolder(0o700))
+  const copy = `postgres-${binaries.name}`
+  folders.push(join(systemDir, copy))
+  await chmod(join(binaries.folder, 'native/lib'), 0o555)
+  try {
+    await note((await start(sharedDir, { binaries })).url, 'binaries copied')
+  } finally {
+    await chmod(join(binaries.folder, 'native/lib'), 0o755)
+  }
+  expect(await readdir(isRoot ? systemDir : sharedDir)).toContain(copy)
+})
+
+test.runIf(isRoot)(
+  'root keeps data elsewhere if the data folder is in a closed one, until it is deleted',
+  async () => {
     const closed = await newFolder(0o700)
     const dataDir = join(closed, '.data')
     const first = await start(dataDir)
@@ -238,8 +234,8 @@ describe.runIf(isRoot)('the embedded Postgres of root', () => {
     await second.stop()
     await rm(dataDir, { recursive: true })
     expect(await readNotes((await start(dataDir)).url)).toEqual([])
-  })
-})
+  },
+)
 
 async function newFolder(mode: number): Promise<string> {
   const folder = await mkdtemp(join(await fastFolder(), 'gatehouse-embedded-'))
@@ -249,18 +245,13 @@ async function newFolder(mode: number): Promise<string> {
 }
 
 /** A data folder that does not exist yet, in a place that the account running Postgres can pass. */
-async function newDataDir(): Promise<string> {
-  return join(await newFolder(0o711), '.data')
-}
+const newDataDir = async () => join(await newFolder(0o711), '.data')
 
 type Options = Partial<Parameters<typeof startEmbeddedPostgres>[0]> & {
   binaries?: ReturnType<typeof locateBinaries>
 }
 
-async function start(
-  dataDir: string,
-  { binaries = locateBinaries(), ...rest }: Options = {},
-): Promise<EmbeddedPostgres> {
+async function start(dataDir: string, { binaries = locateBinaries(), ...rest }: Options = {}) {
   const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, settings, ...rest }, binaries)
   started.push(postgres)
   const [row] = await query(postgres.url, `select current_setting('data_directory') as cluster`)
