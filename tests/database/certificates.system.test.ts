@@ -40,10 +40,8 @@ describe.skipIf(!hasDebianPostgres)("on Debian's Postgres", async () => {
       await clusters.own(file)
     }
     await operator.query('select pg_reload_conf()')
-    await operator.query(
-      'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1',
-      ['gatehouse'],
-    )
+    await operator.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'gatehouse'`)
   }
 
   test('a certificate of a different authority returns 503 until it is replaced', async () => {
@@ -54,17 +52,12 @@ describe.skipIf(!hasDebianPostgres)("on Debian's Postgres", async () => {
       await operator.query(`alter system set ${setting}`)
     await operator.query('select pg_reload_conf()')
     const url = `postgres://postgres@${cluster.host}:${cluster.port}/postgres?sslmode=verify-full&sslrootcert=${join(folder, 'trusted.pem')}`
-    await expect
-      .poll(async () => {
-        const connection = connect({ url, poolSize: 1 })
-        return await migrate(connection.maintenance)
-          .then(
-            () => 'migrated',
-            (error) => error.message,
-          )
-          .finally(connection.close)
-      })
-      .toBe('migrated')
+    const migrating = async () => {
+      const { maintenance, close } = connect({ url, poolSize: 1 })
+      const outcome = migrate(maintenance).then(() => 'migrated')
+      return await outcome.catch((error: Error) => error.message).finally(close)
+    }
+    await expect.poll(migrating).toBe('migrated')
     const service = await openTestService({ url, timeoutScale: 1 })
     const admin = await service.addCompany()
     expect((await service.login(admin)).status).toBe(200)
