@@ -48,10 +48,8 @@ await must(call('/auth/password/forgot', { json: { companyId: waiting.companyId,
 const { challenge } = await former.begin(byTotp)
 const code = codeAt(byTotp.secret, clock.now())
 const begun = await must(call('/auth/login/passkey/options'))
-const assertion = {
-  challenge: begun.challenge,
-  response: byPasskey.authenticator.get(begun.passkeyOptions),
-}
+const response = byPasskey.authenticator.get(begun.passkeyOptions)
+const assertion = { challenge: begun.challenge, response }
 const backup = await copyDatabase(serverUrl, databaseOf(former.url))
 afterAll(() => runStatement(serverUrl, `drop database ${backup}`))
 
