@@ -1,57 +1,47 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
-import { tmpdir, userInfo } from 'node:os'
+import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { beforeEach, expect, inject, test } from 'vitest'
 import { findPlace, isListening } from '../../scripts/kit/places.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { exchange } from '../http/raw.ts'
+import { openFolder, whenDone } from '../support/cleanup.ts'
 import { cutOff } from '../support/postgres.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 /** The recipe for nginx before a service, as it is shipped; only its addresses are changed. */
 
 const RECIPE = await readFile(resolve(import.meta.dirname, '../../deploy/nginx.conf'), 'utf8')
 const PUBLIC_URL = 'https://auth.example'
 
-const shared = new AsyncDisposableStack()
-afterAll(() => shared.disposeAsync())
-
 /** A service that knows nothing of sessions, and what it has received. */
 const received: { method: string; headers: IncomingHttpHeaders; body: string }[] = []
-const toy = createServer((message, answer) => {
-  message
-    .setEncoding('utf8')
-    .toArray()
-    .then(
-      (chunks) => {
-        received.push({ method: message.method ?? '', headers: message.headers, body: chunks.join('') })
-        answer.writeHead(message.url === '/risk/broken' ? 500 : 200).end('of the service')
-      },
-      () => {},
-    )
+const toy = createServer(async (message, answer) => {
+  const { method = '', headers, url } = message
+  received.push({ method, headers, body: await text(message).catch(() => 'cut off') })
+  answer.writeHead(url === '/risk/broken' ? 500 : 200).end('of the service')
 }).listen(0, '127.0.0.1')
 await once(toy, 'listening')
-shared.defer(() => void toy.close())
+whenDone(async () => void toy.close())
 beforeEach(() => {
   received.length = 0
 })
 
-const portOf = (server: typeof toy) => Object(server.address()).port
-
 async function startNginx(platform: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nginx-'))
-  shared.defer(() => rm(folder, { recursive: true, force: true }))
+  const folder = await openFolder()
   await chmod(folder, 0o755)
   const place = await findPlace()
+  const listener = `${place.host}:${place.port}`
   const recipe = [
     ['127.0.0.1:3002', new URL(platform).host],
-    ['127.0.0.1:4000', `127.0.0.1:${portOf(toy)}`],
-    ['127.0.0.1:8080', `${place.host}:${place.port}`],
+    ['127.0.0.1:4000', `127.0.0.1:${Object(toy.address()).port}`],
+    ['127.0.0.1:8080', listener],
   ].reduce((text, [from = '', to = '']) => {
     expect(text.split(from)).toHaveLength(2)
     return text.replace(from, to)
@@ -75,7 +65,7 @@ async function startNginx(platform: string): Promise<string> {
   await once(nginx, 'spawn').catch((cause: Error) => {
     throw new Error('nginx is missing: apt-get install -y --no-install-recommends nginx-light', { cause })
   })
-  shared.defer(async () => {
+  whenDone(async () => {
     nginx.kill('SIGTERM')
     if (nginx.exitCode === null && nginx.signalCode === null) await once(nginx, 'exit')
   })
@@ -83,7 +73,7 @@ async function startNginx(platform: string): Promise<string> {
     if (nginx.exitCode !== null) throw new Error(`nginx did not start:\n${said}`)
     await sleep(20)
   }
-  return `http://${place.host}:${place.port}`
+  return `http://${listener}`
 }
 
 const openService = () => openTestService({ env: { PUBLIC_URL } })
@@ -98,142 +88,123 @@ async function ask(path: string, headers: Headers, { method = 'GET', body = '', 
   return { status: answer.statusCode, headers: answer.headers, body: await answer.body.text() }
 }
 const withCookie = (cookie: string) => ({ cookie: `__Host-session=${cookie}` })
+const VIEWER = { 'x-auth-role': 'viewer', 'x-auth-permissions': 'risk:read analytics:read' }
 const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
 
-describe('a page behind nginx', () => {
-  test('a page gets whose session it is, and nothing that opens it', async () => {
-    const member = await service.addUser(admin, 'viewer')
-    const cookie = await service.cookieOf(member)
-    const { status, body } = await ask('/risk/', {
-      cookie: `a=1; __Host-session=${cookie}; theme=dark; __Host-device=secret; b="2"`,
-      authorization: '',
-    })
-    expect([status, body, received.length]).toEqual([200, 'of the service', 1])
-    expect(received[0]?.headers).toMatchObject({
-      'x-auth-company': member.companyId,
-      'x-auth-user': member.userId,
-      'x-auth-session': expect.stringMatching(/^[0-9a-f-]{36}$/),
-      'x-auth-role': 'viewer',
-      'x-auth-permissions': 'risk:read analytics:read',
-      cookie: 'a=1; theme=dark; b="2"',
-    })
-    expect(received[0]?.headers).not.toHaveProperty('authorization')
+test('a page gets whose session it is, and nothing that opens it', async () => {
+  const member = await service.addUser(admin, 'viewer')
+  const cookie = await service.cookieOf(member)
+  const { status, body } = await ask('/risk/', {
+    cookie: `a=1; __Host-session=${cookie}; theme=dark; __Host-device=secret; b="2"`,
+    authorization: '',
   })
-
-  test.for([
-    ['alone', (pair: string) => pair, undefined],
-    ['first', (pair: string) => `${pair}; a=1`, 'a=1'],
-    ['last', (pair: string) => `a=1; ${pair}`, 'a=1;'],
-    ['without spaces', (pair: string) => `a=1;${pair};b=2`, 'a=1;b=2'],
-    [
-      'beside names that look like it',
-      (pair: string) => `x__Host-session=1; ${pair}; y=__Host-session=2`,
-      'x__Host-session=1; y=__Host-session=2',
-    ],
-  ] as const)('a page does not see the cookie that stands %s', async ([, header, left]) => {
-    const cookie = await service.cookieOf(admin)
-    expect((await ask('/risk/', { cookie: header(`__Host-session=${cookie}`) })).status).toBe(200)
-    expect(received[0]?.headers.cookie).toBe(left)
+  expect([status, body, received.length]).toEqual([200, 'of the service', 1])
+  expect(received[0]?.headers).toMatchObject({
+    'x-auth-company': member.companyId,
+    'x-auth-user': member.userId,
+    'x-auth-session': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    ...VIEWER,
+    cookie: 'a=1; theme=dark; b="2"',
   })
-
-  test('clients cannot set who they are', async () => {
-    const cookie = await service.cookieOf(await service.addUser(admin, 'viewer'))
-    const forged = {
-      'x-auth-user': admin.userId,
-      'X-AUTH-ROLE': 'admin',
-      x_auth_role: 'admin',
-      'x-auth-permissions': ['members:manage', 'audit:read'],
-      'x-auth-error': 'none',
-    }
-    expect((await ask('/risk/', { ...withCookie(cookie), ...forged })).status).toBe(200)
-    const headers = received[0]?.headers ?? {}
-    expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual([
-      'viewer',
-      'risk:read analytics:read',
-    ])
-    expect(JSON.stringify(headers)).not.toMatch(/admin|members:manage|x_auth|x-auth-error/)
-    expect(headers['x-auth-user']).not.toBe(admin.userId)
-  })
-
-  test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
-    const cookie = withCookie(await service.cookieOf(admin))
-    const send = async (headers: Headers, method = 'POST') =>
-      (await ask('/risk/', { ...cookie, ...headers }, { method, body: 'x=1' })).status
-    const statuses = [
-      await send({}),
-      await send({ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }),
-      await send({ origin: 'https://evil.example' }, 'DELETE'),
-      // The client's word for its method does not count.
-      await send({ 'sec-fetch-site': 'cross-site', 'x-original-method': 'GET', 'x-forwarded-method': 'GET' }),
-    ]
-    expect([statuses, received]).toEqual([[403, 403, 403, 403], []])
-    expect([
-      await send({ 'sec-fetch-site': 'same-origin' }),
-      await send({ origin: PUBLIC_URL }, 'PUT'),
-    ]).toEqual([200, 200])
-    expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
-  })
-
-  test('another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
-    const cookie = await service.cookieOf(admin)
-    const handshake = async (origin: string, header: string) => {
-      const lines = [
-        'GET /risk/ HTTP/1.1',
-        'Host: auth.example',
-        'Connection: Upgrade, close',
-        `Cookie: __Host-session=${cookie}`,
-        `Origin: ${origin}`,
-        header,
-      ]
-      return (await exchange(url, `${lines.join('\r\n')}\r\n\r\n`))[0]?.status
-    }
-    for (const header of [
-      'Upgrade: websocket',
-      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
-      'Sec-Fetch-Mode: websocket',
-    ]) {
-      expect([header, await handshake('https://evil.example', header)]).toEqual([header, 403])
-      expect([header, await handshake(PUBLIC_URL, header)]).toEqual([header, 200])
-    }
-  })
-
-  test('a page takes no access token, and closes with a logout', async () => {
-    const { accessToken } = await service.loginAs(admin)
-    expect((await ask('/risk/', withToken(accessToken))).status).toBe(401)
-    const cookie = await service.cookieOf(admin)
-    expect((await ask('/risk/', withCookie(cookie))).status).toBe(200)
-    await service.call('/auth/logout', { cookie })
-    const { status, headers } = await ask('/risk/', withCookie(cookie))
-    expect([status, headers['x-auth-error']]).toEqual([401, 'session_ended'])
-    expect(received).toHaveLength(1)
-  })
+  expect(received[0]?.headers).not.toHaveProperty('authorization')
 })
 
-describe('an API behind nginx', () => {
-  test('an API takes access tokens only, with any method, and does not see them', async () => {
-    const { accessToken, refreshToken, session } = await service.loginAs(admin)
-    for (const method of ['GET', 'POST', 'DELETE']) {
-      expect((await ask('/risk/api/', withToken(accessToken), { method })).status).toBe(200)
-    }
-    const { id } = session
-    expect(received.map(({ headers }) => headers['x-auth-session'])).toEqual([id, id, id])
-    expect(JSON.stringify(received)).not.toContain(accessToken)
-    const cookie = withCookie(await service.cookieOf(admin))
-    for (const headers of [{}, cookie, withToken(refreshToken), withToken('a.b.c')]) {
-      const { status, headers: given } = await ask('/risk/api/', headers)
-      expect([status, given['www-authenticate']]).toEqual([401, expect.stringMatching(/^Bearer /)])
-    }
-    expect(received).toHaveLength(3)
-  })
+test.for([
+  ['COOKIE', undefined],
+  ['COOKIE; a=1', 'a=1'],
+  ['a=1; COOKIE', 'a=1;'],
+  ['a=1;COOKIE;b=2', 'a=1;b=2'],
+  ['x__Host-session=1; COOKIE; y=__Host-session=2', 'x__Host-session=1; y=__Host-session=2'],
+] as const)('a page sees all of "%s" but the session cookie', async ([sent, left]) => {
+  const cookie = sent.replace('COOKIE', `__Host-session=${await service.cookieOf(admin)}`)
+  expect((await ask('/risk/', { cookie })).status).toBe(200)
+  expect(received[0]?.headers.cookie).toBe(left)
+})
 
-  test('an API is for users with the permission at that moment (ASVS 8.3.2)', async () => {
-    const member = await service.addUser(admin, 'viewer')
-    const { accessToken } = await service.loginAs(member)
-    const { status, headers } = await ask('/risk/api/', withToken(accessToken))
-    expect([status, headers['x-auth-error'], received]).toEqual([403, 'permission_denied', []])
-    await changeUserRole(service.context, member.companyId, member, 'analyst', service.clock.now())
-    expect((await ask('/risk/api/', withToken(accessToken))).status).toBe(200)
-  })
+test('clients cannot set who they are', async () => {
+  const cookie = await service.cookieOf(await service.addUser(admin, 'viewer'))
+  const forged = {
+    'x-auth-user': admin.userId,
+    'X-AUTH-ROLE': 'admin',
+    x_auth_role: 'admin',
+    'x-auth-permissions': ['members:manage', 'audit:read'],
+    'x-auth-error': 'none',
+  }
+  expect((await ask('/risk/', { ...withCookie(cookie), ...forged })).status).toBe(200)
+  const headers = received[0]?.headers ?? {}
+  expect(headers).toMatchObject(VIEWER)
+  expect(JSON.stringify(headers)).not.toMatch(/admin|members:manage|x_auth|x-auth-error/)
+  expect(headers['x-auth-user']).not.toBe(admin.userId)
+})
+
+test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
+  const cookie = withCookie(await service.cookieOf(admin))
+  const send = async (headers: Headers, method = 'POST') =>
+    (await ask('/risk/', { ...cookie, ...headers }, { method, body: 'x=1' })).status
+  const statuses = [
+    await send({}),
+    await send({ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }),
+    await send({ origin: 'https://evil.example' }, 'DELETE'),
+    // The client's word for its method does not count.
+    await send({ 'sec-fetch-site': 'cross-site', 'x-original-method': 'GET', 'x-forwarded-method': 'GET' }),
+  ]
+  expect([statuses, received]).toEqual([[403, 403, 403, 403], []])
+  expect(await send({ 'sec-fetch-site': 'same-origin' })).toBe(200)
+  expect(await send({ origin: PUBLIC_URL }, 'PUT')).toBe(200)
+  expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
+})
+
+test('another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
+  const cookie = await service.cookieOf(admin)
+  const handshake = async (origin: string, header: string) => {
+    const head = `GET /risk/ HTTP/1.1\r\nHost: auth.example\r\nConnection: Upgrade, close\r\nOrigin: ${origin}`
+    const bytes = `${head}\r\nCookie: __Host-session=${cookie}\r\n${header}\r\n\r\n`
+    return (await exchange(url, bytes))[0]?.status
+  }
+  for (const header of [
+    'Upgrade: websocket',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-Fetch-Mode: websocket',
+  ]) {
+    expect([header, await handshake('https://evil.example', header)]).toEqual([header, 403])
+    expect([header, await handshake(PUBLIC_URL, header)]).toEqual([header, 200])
+  }
+})
+
+test('a page takes no access token, and closes with a logout', async () => {
+  const { accessToken } = await service.loginAs(admin)
+  expect((await ask('/risk/', withToken(accessToken))).status).toBe(401)
+  const cookie = await service.cookieOf(admin)
+  expect((await ask('/risk/', withCookie(cookie))).status).toBe(200)
+  await service.call('/auth/logout', { cookie })
+  const { status, headers } = await ask('/risk/', withCookie(cookie))
+  expect([status, headers['x-auth-error']]).toEqual([401, 'session_ended'])
+  expect(received).toHaveLength(1)
+})
+
+test('an API takes access tokens only, with any method, and does not see them', async () => {
+  const { accessToken, refreshToken, session } = await service.loginAs(admin)
+  for (const method of ['GET', 'POST', 'DELETE']) {
+    expect((await ask('/risk/api/', withToken(accessToken), { method })).status).toBe(200)
+  }
+  const { id } = session
+  expect(received.map(({ headers }) => headers['x-auth-session'])).toEqual([id, id, id])
+  expect(JSON.stringify(received)).not.toContain(accessToken)
+  const cookie = withCookie(await service.cookieOf(admin))
+  for (const headers of [{}, cookie, withToken(refreshToken), withToken('a.b.c')]) {
+    const { status, headers: given } = await ask('/risk/api/', headers)
+    expect([status, given['www-authenticate']]).toEqual([401, expect.stringMatching(/^Bearer /)])
+  }
+  expect(received).toHaveLength(3)
+})
+
+test('an API is for users with the permission at that moment (ASVS 8.3.2)', async () => {
+  const member = await service.addUser(admin, 'viewer')
+  const { accessToken } = await service.loginAs(member)
+  const { status, headers } = await ask('/risk/api/', withToken(accessToken))
+  expect([status, headers['x-auth-error'], received]).toEqual([403, 'permission_denied', []])
+  await changeUserRole(service.context, member.companyId, member, 'analyst', service.clock.now())
+  expect((await ask('/risk/api/', withToken(accessToken))).status).toBe(200)
 })
 
 test('verification has no address outside, and errors of the service stay', async () => {
@@ -252,13 +223,8 @@ test('requests get 503 while gatehouse, or its database, is away', async () => {
   expect((await ask('/risk/', cookie, { at })).status).toBe(200)
   received.length = 0
   async function expectUnavailable() {
-    for (const [path, headers] of [
-      ['/risk/', cookie],
-      ['/risk/api/', token],
-    ] as const) {
-      const answer = await ask(path, headers, { at })
-      expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1'])
-    }
+    const answers = [await ask('/risk/', cookie, { at }), await ask('/risk/api/', token, { at })]
+    expect(answers).toMatchObject(times(2, () => ({ status: 503, headers: { 'retry-after': '1' } })))
     expect(received).toEqual([])
   }
   await cutOff(inject('serverUrl'), new URL(other.url).pathname.slice(1))

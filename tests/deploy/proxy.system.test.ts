@@ -1,20 +1,22 @@
-import { spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { networkInterfaces, tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { networkInterfaces } from 'node:os'
+import { resolve } from 'node:path'
 import { Agent, request } from 'undici'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { signedRequest } from '../../scripts/kit/events.ts'
 import { clientLine, startProxy } from '../../scripts/kit/haproxy.ts'
 import { expectProblem } from '../http/problem.ts'
-import { answersOn, exchange, open } from '../http/raw.ts'
+import { answersOn, exchange, open, type RawAnswer } from '../http/raw.ts'
+import { makeCertificate } from '../support/certificate.ts'
 import { whenDone } from '../support/cleanup.ts'
+import { linesAbout } from '../support/log-lines.ts'
 import { openTestService, times } from '../support/test-service.ts'
+import { loginOf } from '../workers/service.ts'
 
 /** The reverse proxy that is shipped: HAProxy with deploy/haproxy.cfg, and only its variables changed. */
 
@@ -29,14 +31,26 @@ const hostOf = (url: string) => new URL(url).host
 async function listen(server: Server): Promise<string> {
   await once(server.listen(0, HOST), 'listening')
   whenDone(async () => void server.close())
-  const bound = server.address()
-  return `http://${HOST}:${typeof bound === 'object' ? bound?.port : ''}`
+  return `http://${HOST}:${Object(server.address()).port}`
 }
 
 /** An instance that is not gatehouse, for what gatehouse never does. */
 const instance = (handle: RequestListener) => listen(createServer(handle))
 const ready = await instance((_, answer) => answer.writeHead(200).end())
-const NOT_READY = { INSTANCE_1_OPS: `${HOST}:1` }
+
+/** One whose answers to requests for /held wait for `release`. */
+async function holdingInstance(status = 200) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let arrived = 0
+  const url = await instance(async (message, answer) => {
+    if (message.url === '/held') {
+      arrived += 1
+      await released
+    }
+    answer.writeHead(status).end()
+  })
+  return { url, release, arrived: () => arrived }
+}
 
 /** The proxy before two instances; by default before the service, and a second one that nobody started. */
 async function openProxy(
@@ -48,21 +62,16 @@ async function openProxy(
   const cleanup = new AsyncDisposableStack()
   whenDone(() => cleanup.disposeAsync())
   const [first = address, second] = instances.map(hostOf)
-  return await startProxy(
-    {
-      variables: {
-        INSTANCE_1: first,
-        INSTANCE_1_OPS: hostOf(ready),
-        INSTANCE_2: second ?? first,
-        INSTANCE_1_PLATFORM: hostOf(platform),
-        INSTANCE_2_PLATFORM: hostOf(platform),
-        INSTANCE_2_OPS: second === undefined ? `${HOST}:1` : hostOf(ready),
-        ...variables,
-      },
-      ...how,
-    },
-    cleanup,
-  )
+  const all = {
+    INSTANCE_1: first,
+    INSTANCE_1_OPS: hostOf(ready),
+    INSTANCE_2: second ?? first,
+    INSTANCE_1_PLATFORM: hostOf(platform),
+    INSTANCE_2_PLATFORM: hostOf(platform),
+    INSTANCE_2_OPS: second === undefined ? `${HOST}:1` : hostOf(ready),
+    ...variables,
+  }
+  return await startProxy({ variables: all, ...how }, cleanup)
 }
 
 /** Before the service, with the variables that are shipped. */
@@ -70,32 +79,28 @@ const shipped = await openProxy()
 
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
 const get = (path: string, method = 'GET') => `${method} ${path} ${HEAD}Connection: close\r\n\r\n`
-/** What an instance of the tests answers when it is told to. */
 const HELD = get('/held')
 const VERIFY = get('/verify')
 const KEY_SET = get('/api/.well-known/jwks.json')
 /** So many on one connection. */
 const keySets = (count: number) => KEY_SET.replace('Connection: close\r\n', '').repeat(count - 1) + KEY_SET
 /** A request that takes a place and does not end: nothing of its body is sent. */
-function unfinished(path: string, headers: Record<string, string> = {}): string {
-  const all = {
-    'content-type': 'application/json',
-    'content-length': '2',
-    expect: '100-continue',
-    ...headers,
-  }
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `POST ${path} ${HEAD}${lines.join('')}\r\n`
+function unfinished(path: string, headers: Record<string, string> = { 'content-type': 'application/json' }) {
+  const all = Object.entries({ 'content-length': '2', expect: '100-continue', ...headers })
+  return `POST ${path} ${HEAD}${all.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
 }
+
+/** What comes on a connection that is closed without an answer. */
+const NOTHING: RawAnswer = { status: 0, headers: {}, body: '' }
 
 /** Sends a request from an IP address of loopback; `as` is a client that a balancer names. */
 async function ask(url: string, { bytes = KEY_SET, from = '127.0.1.1', as = '' } = {}) {
   const socket = open(url, as ? HOST : from)
   socket.write((as && clientLine(as)) + bytes)
-  const [answer] = await answersOn(socket)
+  const [answer = NOTHING] = await answersOn(socket)
   return answer
 }
-const statusOf = async (...asked: Parameters<typeof ask>) => (await ask(...asked))?.status
+const statusOf = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).status
 
 /** A connection that has a place: its request is in progress, and does not end. */
 async function hold(url: string, from: string, bytes = unfinished('/api/auth/login')): Promise<Socket> {
@@ -125,277 +130,237 @@ async function openSlowClients() {
 }
 const slowClients = await openSlowClients()
 
-describe('a client', async () => {
-  const ipAddressOf = (requestId = '?') =>
-    JSON.parse(service.logs.find((line) => line.includes(requestId)) ?? '{}').ipAddress
+const expectClient = async (answer: RawAnswer, ipAddress: string) =>
+  expect(await linesAbout(service, answer)).toMatchObject([{ ipAddress }])
 
-  test('the client is the peer, whatever X-Forwarded-For says (ASVS 4.1.3, 15.3.4)', async () => {
-    const forged = 'X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 198.51.100.10\r\n'
-    const bytes = KEY_SET.replace('\r\n\r\n', `\r\n${forged}\r\n`)
-    const answer = await ask(shipped.url, { bytes, from: '127.0.1.7' })
-    expect(answer?.status).toBe(200)
-    await expect.poll(() => ipAddressOf(answer?.headers['x-request-id'])).toBe('127.0.1.7')
-  })
-
-  test('clients do not see that their network is known', async () => {
-    const { accessToken } = await service.loginAs(admin)
-    const headers = { authorization: `Bearer ${accessToken}` }
-    const [direct, proxied] = await Promise.all(
-      [address, shipped.url].map((url) => fetch(`${url}/api/auth/session`, { headers })),
-    )
-    expect([direct?.status, direct?.headers.get('x-network-proven')]).toEqual([200, '1'])
-    expect([proxied?.status, proxied?.headers.get('x-network-proven')]).toEqual([200, null])
-  })
-
-  const limited = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '4', BALANCERS: HOST })
-
-  test('only a listed balancer names the client', async () => {
-    const answer = await ask(limited.url, { as: '192.0.2.77' })
-    await expect.poll(() => ipAddressOf(answer?.headers['x-request-id'])).toBe('192.0.2.77')
-    const bytes = clientLine('192.0.2.77') + KEY_SET
-    expect(await statusOf(limited.url, { bytes, from: '127.0.1.2' })).toBe(400)
-  })
-
-  test.for<[network: string, clientOf: (n: number) => { from?: string; as?: string }]>([
-    ['an IPv4 address', (n: number) => (n < 5 ? { from: '127.0.2.3' } : { from: '127.0.2.4' })],
-    ['an IPv6 /64', (n: number) => ({ as: n < 5 ? `2001:db8:1:1::${n + 1}` : '2001:db8:1:2::1' })],
-  ])('%s opens only so many connections, and others theirs', async ([, clientOf]) => {
-    const statuses = []
-    for (const client of times(6, clientOf)) statuses.push(await statusOf(limited.url, client))
-    expect(statuses).toEqual([200, 200, 200, 200, undefined, 200])
-  })
-
-  test('a connection above the share of its network is closed (ASVS 13.1.2)', async () => {
-    const { url } = await openProxy({ NETWORK_OPEN_CONNECTIONS: '3' })
-    const held: Socket[] = []
-    for (const _ of times(3, () => {})) held.push(await hold(url, '127.0.2.1'))
-    expect(await statusOf(url, { from: '127.0.2.1' })).toBeUndefined()
-    expect(await statusOf(url, { from: '127.0.2.2' })).toBe(200)
-    held[0]?.destroy()
-    await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
-  })
+test('the client is the peer, whatever X-Forwarded-For says (ASVS 4.1.3, 15.3.4)', async () => {
+  const forged = 'X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 198.51.100.10\r\n'
+  const bytes = KEY_SET.replace('\r\n\r\n', `\r\n${forged}\r\n`)
+  const answer = await ask(shipped.url, { bytes, from: '127.0.1.7' })
+  expect(answer.status).toBe(200)
+  await expectClient(answer, '127.0.1.7')
 })
 
-describe('responses of the proxy', () => {
-  /** A problem, with the headers of every response of the service. */
-  async function expectOwn(answer: Awaited<ReturnType<typeof ask>>, status: number, code: string) {
-    if (!answer) throw new Error('there is no answer')
-    expectProblem(answer, [status, code])
-    expect(answer.headers['retry-after']).toBe('1')
-    const { headers: usual } = await service.call('/nothing', { method: 'GET' })
-    const ofService = Object.keys(usual).filter(
-      (name) => !/^(?:date|connection|keep-alive|ratelimit.*)$/.test(name),
-    )
-    expect(Object.keys(answer.headers)).toEqual(expect.arrayContaining(ofService))
-    for (const name of ofService.filter((name) => !/^(?:content-length|x-request-id)$/.test(name))) {
-      expect([name, answer.headers[name]]).toEqual([name, usual[name]])
-    }
+test('clients do not see that their network is known', async () => {
+  const { accessToken } = await service.loginAs(admin)
+  const headers = { authorization: `Bearer ${accessToken}` }
+  const [direct, proxied] = await Promise.all(
+    [address, shipped.url].map((url) => fetch(`${url}/api/auth/session`, { headers })),
+  )
+  expect([direct?.status, direct?.headers.get('x-network-proven')]).toEqual([200, '1'])
+  expect([proxied?.status, proxied?.headers.get('x-network-proven')]).toEqual([200, null])
+})
+
+const limited = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '4', BALANCERS: HOST })
+
+test('only a listed balancer names the client', async () => {
+  await expectClient(await ask(limited.url, { as: '192.0.2.77' }), '192.0.2.77')
+  const bytes = clientLine('192.0.2.77') + KEY_SET
+  expect(await statusOf(limited.url, { bytes, from: '127.0.1.2' })).toBe(400)
+})
+
+test.for<[network: string, clientOf: (n: number) => { from?: string; as?: string }]>([
+  ['an IPv4 address', (n: number) => (n < 5 ? { from: '127.0.2.3' } : { from: '127.0.2.4' })],
+  ['an IPv6 /64', (n: number) => ({ as: n < 5 ? `2001:db8:1:1::${n + 1}` : '2001:db8:1:2::1' })],
+])('%s opens only so many connections, and others theirs', async ([, clientOf]) => {
+  const statuses = []
+  for (const client of times(6, clientOf)) statuses.push(await statusOf(limited.url, client))
+  expect(statuses).toEqual([200, 200, 200, 200, 0, 200])
+})
+
+test('a connection above the share of its network is closed (ASVS 13.1.2)', async () => {
+  const { url } = await openProxy({ NETWORK_OPEN_CONNECTIONS: '3' })
+  const held: Socket[] = []
+  for (const _ of times(3, () => {})) held.push(await hold(url, '127.0.2.1'))
+  expect(await statusOf(url, { from: '127.0.2.1' })).toBe(0)
+  expect(await statusOf(url, { from: '127.0.2.2' })).toBe(200)
+  held[0]?.destroy()
+  await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
+})
+
+/** A problem, with the headers of every response of the service. */
+async function expectOwn(answer: RawAnswer, ...expected: [status: number, code: string]) {
+  expectProblem(answer, expected)
+  expect(answer.headers['retry-after']).toBe('1')
+  const { headers: usual } = await service.call('/nothing', { method: 'GET' })
+  const ofService = Object.keys(usual).filter(
+    (name) => !/^(?:date|connection|keep-alive|ratelimit.*)$/.test(name),
+  )
+  expect(Object.keys(answer.headers)).toEqual(expect.arrayContaining(ofService))
+  for (const name of ofService.filter((name) => !/^(?:content-length|x-request-id)$/.test(name))) {
+    expect([name, answer.headers[name]]).toEqual([name, usual[name]])
   }
+}
 
-  test('a network that sends too much gets 429', async () => {
-    const { url } = await openProxy({ NETWORK_REQUESTS_PER_SECOND: '1' })
-    const answers = await exchange(url, keySets(50))
-    await expectOwn(
-      answers.find(({ status }) => status === 429),
-      429,
-      'rate_limited',
-    )
-  })
-
-  test('a request that an instance breaks off gets 502, and no other instance', async () => {
-    let received = 0
-    const broken = await instance(({ socket }) => {
-      received += 1
-      socket.destroy()
-    })
-    const { url } = await openProxy({}, [broken, broken])
-    await expectOwn(await ask(url), 502, 'unavailable')
-    expect(received).toBe(1)
-  })
-
-  test('clients and services of the platform get 503 while no instance is ready', async () => {
-    const { url, platformUrl } = await openProxy(NOT_READY)
-    await expect.poll(() => statusOf(url)).toBe(503)
-    await expectOwn(await ask(url), 503, 'unavailable')
-    await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
-    const { headers, body } = (await ask(platformUrl, { bytes: VERIFY })) ?? {}
-    expect(headers?.['x-request-id']).toBe(JSON.parse(String(body)).requestId)
-  })
-
-  test('a request without a response gets 504, later for the services of the platform', async () => {
-    const { promise: released, resolve } = Promise.withResolvers<void>()
-    const slow = await instance((_, answer) => void released.then(() => answer.end()))
-    const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
-    const patient = await openProxy(within('100s'), [slow], {}, slow)
-    const platform = statusOf(patient.platformUrl)
-    await expectOwn(await ask(patient.url), 504, 'unavailable')
-    const { platformUrl } = await openProxy(within('300ms'), [slow], {}, slow)
-    const answer = await ask(platformUrl)
-    const { code } = JSON.parse(answer?.body ?? '{}')
-    expect([answer?.status, code, answer?.headers['cache-control']]).toEqual([504, 'unavailable', 'no-store'])
-    resolve()
-    expect(await platform).toBe(200)
-  })
+test('a network that sends too much gets 429', async () => {
+  const { url } = await openProxy({ NETWORK_REQUESTS_PER_SECOND: '1' })
+  const answers = await exchange(url, keySets(50))
+  const refused = answers.find(({ status }) => status !== 200) ?? NOTHING
+  await expectOwn(refused, 429, 'rate_limited')
 })
 
-describe('a request', () => {
-  test('a request that one instance does not accept goes to the other', async () => {
-    const gone = createServer()
-    const url = await listen(gone)
-    await once(gone.close(), 'close')
-    const proxy = await openProxy({}, [url, address])
-    const bytes = `POST /api/auth/login ${HEAD}Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
-    for (const _ of times(4, () => {})) expect(await statusOf(proxy.url, { bytes })).toBe(400)
-  })
-
-  test('headers of 20 KB reach the service, which answers 431', async () => {
-    const bytes = `GET /api/nothing ${HEAD}X-Long: ${'a'.repeat(20_000)}\r\nConnection: close\r\n\r\n`
-    const answer = await ask(shipped.url, { bytes })
-    if (!answer) throw new Error('there is no answer')
-    expectProblem(answer, [431, 'headers_too_large'])
-  })
-
-  test('a request waits for the response to the previous one on its connection', async () => {
-    let underWay = 0
-    let most = 0
-    const slow = await instance(async (_, answer) => {
-      underWay += 1
-      most = Math.max(most, underWay)
-      await new Promise((resolve) => setImmediate(resolve))
-      underWay -= 1
-      answer.end()
-    })
-    const { url } = await openProxy({}, [slow])
-    const answers = await exchange(url, keySets(100))
-    expect(answers.map(({ status }) => status)).toEqual(times(100, () => 200))
-    expect(most).toBe(1)
-  })
-})
-
-describe('the services of the platform', () => {
-  test('the services of the platform and clients each have an address, with nothing else', async () => {
-    const { url, platformUrl } = shipped
-    const refused = await ask(platformUrl, { bytes: VERIFY })
-    expect([refused?.status, refused?.headers['x-auth-error']]).toEqual([401, 'missing_credentials'])
-    expect(await statusOf(platformUrl)).toBe(404)
-    expect(await statusOf(url, { bytes: VERIFY })).toBe(404)
-  })
-
-  test('no limit of networks applies to the services of the platform', async () => {
-    const limits = {
-      NETWORK_OPEN_CONNECTIONS: '1',
-      NETWORK_NEW_CONNECTIONS_IN_10_S: '1',
-      NETWORK_REQUESTS_PER_SECOND: '1',
-      NETWORK_REFUSALS_IN_10_S: '1',
-      INSTANCE_REQUESTS: '1',
-    }
-    const { platformUrl } = await openProxy(limits)
-    const answers = await Promise.all(times(50, () => statusOf(platformUrl, { bytes: VERIFY })))
-    expect(answers).toEqual(times(50, () => 401))
-  })
-})
-
-describe('a file of the pages, during a rolling update', () => {
-  const FILE = 'export {}'
-  const ASSET = '/assets/ABCDEFGH.js'
+test('a request that an instance breaks off gets 502, and no other instance', async () => {
   let received = 0
-  const version = (hasFile: boolean) =>
-    instance((_, answer) => {
-      received += 1
-      if (hasFile) answer.setHeader('x-network-proven', '1').end(FILE)
-      else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
-    })
-
-  test('a file that one instance lacks comes from the other, also for known networks', async () => {
-    const { url } = await openProxy({}, [await version(false), await version(true)])
-    // The first answer makes the network known.
-    for (const _ of times(2, () => {})) {
-      const answers = await Promise.all(times(50, () => ask(url, { bytes: get(ASSET), from: '127.0.4.1' })))
-      expect(answers.map((answer) => `${answer?.status} ${answer?.body}`)).toEqual(
-        times(50, () => `200 ${FILE}`),
-      )
-    }
+  const broken = await instance(({ socket }) => {
+    received += 1
+    socket.destroy()
   })
-
-  test('only a missing file is requested again, once per retry, and not for refused networks', async () => {
-    const none = [await version(false), await version(false)]
-    const { url } = await openProxy({ NETWORK_REFUSALS_IN_10_S: '5' }, none)
-    async function requestsFor(from: string, path: string, method = 'GET') {
-      const before = received
-      const answer = await ask(url, { bytes: get(path, method), from })
-      expect([answer?.status, answer?.body, answer?.headers['cache-control']]).toEqual([
-        404,
-        'none',
-        'no-store',
-      ])
-      return received - before
-    }
-    expect(await requestsFor('127.0.4.2', ASSET)).toBe(3)
-    expect(await requestsFor('127.0.4.3', ASSET, 'POST')).toBe(1)
-    expect(await requestsFor('127.0.4.3', '/api/auth/session')).toBe(1)
-    const refused = () => statusOf(url, { bytes: get('/api/nothing'), from: '127.0.4.4' })
-    expect(await Promise.all(times(60, refused))).toEqual(times(60, () => 404))
-    expect(await requestsFor('127.0.4.4', ASSET)).toBe(1)
-  })
+  const { url } = await openProxy({}, [broken, broken])
+  await expectOwn(await ask(url), 502, 'unavailable')
+  expect(received).toBe(1)
 })
 
-/** Here, each of two instances has one of a kind. */
-describe('places of requests in progress', () => {
-  const session = async (from: string) => {
-    const { accessToken } = await service.loginAs(admin)
-    const bytes = `GET /api/auth/session ${HEAD}Authorization: Bearer ${accessToken}\r\nConnection: close\r\n\r\n`
-    return { bytes, from }
+test('clients and services of the platform get 503 while no instance is ready', async () => {
+  const { url, platformUrl } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
+  await expect.poll(() => statusOf(url)).toBe(503)
+  await expectOwn(await ask(url), 503, 'unavailable')
+  await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
+  expectProblem(await ask(platformUrl, { bytes: VERIFY }), [503, 'overloaded'])
+})
+
+test('a request without a response gets 504, later for the services of the platform', async () => {
+  const { url: slow, release } = await holdingInstance()
+  const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
+  const patient = await openProxy(within('100s'), [slow], {}, slow)
+  const platform = statusOf(patient.platformUrl, { bytes: HELD })
+  await expectOwn(await ask(patient.url, { bytes: HELD }), 504, 'unavailable')
+  const { platformUrl } = await openProxy(within('300ms'), [slow], {}, slow)
+  const answer = await ask(platformUrl, { bytes: HELD })
+  expectProblem(answer, [504, 'unavailable'])
+  expect(answer.headers['cache-control']).toBe('no-store')
+  release()
+  expect(await platform).toBe(200)
+})
+
+test('a request that one instance does not accept goes to the other', async () => {
+  const gone = createServer()
+  const url = await listen(gone)
+  await once(gone.close(), 'close')
+  const proxy = await openProxy({}, [url, address])
+  const bytes = `POST /api/auth/login ${HEAD}Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
+  for (const _ of times(4, () => {})) expect(await statusOf(proxy.url, { bytes })).toBe(400)
+})
+
+test('headers of 20 KB reach the service, which answers 431', async () => {
+  const bytes = `GET /api/nothing ${HEAD}X-Long: ${'a'.repeat(20_000)}\r\nConnection: close\r\n\r\n`
+  expectProblem(await ask(shipped.url, { bytes }), [431, 'headers_too_large'])
+})
+
+test('a request waits for the response to the previous one on its connection', async () => {
+  let underWay = 0
+  let most = 0
+  const slow = await instance(async (_, answer) => {
+    underWay += 1
+    most = Math.max(most, underWay)
+    await new Promise((resolve) => setImmediate(resolve))
+    underWay -= 1
+    answer.end()
+  })
+  const { url } = await openProxy({}, [slow])
+  const answers = await exchange(url, keySets(100))
+  expect(answers.map(({ status }) => status)).toEqual(times(100, () => 200))
+  expect(most).toBe(1)
+})
+
+test('the services of the platform and clients each have an address, with nothing else', async () => {
+  const { url, platformUrl } = shipped
+  const refused = await ask(platformUrl, { bytes: VERIFY })
+  expect([refused.status, refused.headers['x-auth-error']]).toEqual([401, 'missing_credentials'])
+  expect(await statusOf(platformUrl)).toBe(404)
+  expect(await statusOf(url, { bytes: VERIFY })).toBe(404)
+})
+
+test('no limit of networks applies to the services of the platform', async () => {
+  const limits = {
+    NETWORK_OPEN_CONNECTIONS: '1',
+    NETWORK_NEW_CONNECTIONS_IN_10_S: '1',
+    NETWORK_REQUESTS_PER_SECOND: '1',
+    NETWORK_REFUSALS_IN_10_S: '1',
+    INSTANCE_REQUESTS: '1',
   }
+  const { platformUrl } = await openProxy(limits)
+  const answers = await Promise.all(times(50, () => statusOf(platformUrl, { bytes: VERIFY })))
+  expect(answers).toEqual(times(50, () => 401))
+})
 
-  test('strangers do not take the places of known networks', async () => {
-    const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
-    const known = await session('127.0.3.1')
-    expect(await statusOf(url, known)).toBe(200)
-    const held = await hold(url, '127.0.3.2')
-    await hold(url, '127.0.3.2')
-    let isServed = false
-    const stranger = ask(url, { from: '127.0.3.3' }).then((answer) => {
-      isServed = true
-      return answer?.status
-    })
-    expect(await statusOf(url, known)).toBe(200)
-    expect(await statusOf(url, { from: '127.0.3.1' })).toBe(200)
-    expect(isServed).toBe(false)
-    held.destroy()
-    expect(await stranger).toBe(200)
+const FILE = 'export {}'
+const ASSET = '/assets/ABCDEFGH.js'
+let fileRequests = 0
+/** An instance of a release that has the file, or does not. */
+const version = (hasFile: boolean) =>
+  instance((_, answer) => {
+    fileRequests += 1
+    if (hasFile) answer.setHeader('x-network-proven', '1').end(FILE)
+    else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
   })
 
-  test('a network whose requests are refused by the hundred has few places', async () => {
-    let arrived = 0
-    const release = Promise.withResolvers<void>()
-    const refusing = await instance(async ({ url }, answer) => {
-      if (url === '/held') {
-        arrived += 1
-        await release.promise
-      }
-      answer.writeHead(404).end()
-    })
-    const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1' }
-    const { url } = await openProxy(limits, [refusing, refusing])
-    const from = '127.0.3.6'
-    // Many more than five, of which a busy machine takes some out of the ten seconds.
-    expect(await Promise.all(times(60, () => statusOf(url, { from })))).toEqual(times(60, () => 404))
-    const answers = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from })))
-    await expect.poll(() => arrived).toBe(2)
-    const others = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from: '127.0.3.7' })))
-    await expect.poll(() => arrived).toBe(12)
-    release.resolve()
-    expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
-  })
+test('a file that one instance lacks comes from the other, also for known networks', async () => {
+  const { url } = await openProxy({}, [await version(false), await version(true)])
+  // The first answer makes the network known.
+  for (const _ of times(2, () => {})) {
+    const answers = await Promise.all(times(50, () => ask(url, { bytes: get(ASSET), from: '127.0.4.1' })))
+    expect(answers.map(({ status, body }) => `${status} ${body}`)).toEqual(times(50, () => `200 ${FILE}`))
+  }
+})
 
-  test('events whose body does not come take no places of other requests', async () => {
-    const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_REQUESTS: '1' }, [address, address])
-    const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
-    const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
-    for (const path of ['/api/events/ingest', '/%61pi/events/inges%74'])
-      for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished(path, headers))
-    expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
+test('only a missing file is requested again, once per retry, and not for refused networks', async () => {
+  const none = [await version(false), await version(false)]
+  const { url } = await openProxy({ NETWORK_REFUSALS_IN_10_S: '5' }, none)
+  async function requestsFor(from: string, path: string, method = 'GET') {
+    const before = fileRequests
+    const answer = await ask(url, { bytes: get(path, method), from })
+    expect(answer).toMatchObject({ status: 404, body: 'none', headers: { 'cache-control': 'no-store' } })
+    return fileRequests - before
+  }
+  expect(await requestsFor('127.0.4.2', ASSET)).toBe(3)
+  expect(await requestsFor('127.0.4.3', ASSET, 'POST')).toBe(1)
+  expect(await requestsFor('127.0.4.3', '/api/auth/session')).toBe(1)
+  const refused = () => statusOf(url, { bytes: get('/api/nothing'), from: '127.0.4.4' })
+  expect(await Promise.all(times(60, refused))).toEqual(times(60, () => 404))
+  expect(await requestsFor('127.0.4.4', ASSET)).toBe(1)
+})
+
+test('strangers do not take the places of known networks', async () => {
+  const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
+  const { accessToken } = await service.loginAs(admin)
+  const bytes = get('/api/auth/session').replace('Conn', `Authorization: Bearer ${accessToken}\r\nConn`)
+  const known = { bytes, from: '127.0.3.1' }
+  expect(await statusOf(url, known)).toBe(200)
+  const held = await hold(url, '127.0.3.2')
+  await hold(url, '127.0.3.2')
+  let isServed = false
+  const stranger = statusOf(url, { from: '127.0.3.3' }).finally(() => {
+    isServed = true
   })
+  expect(await statusOf(url, known)).toBe(200)
+  expect(await statusOf(url, { from: '127.0.3.1' })).toBe(200)
+  expect(isServed).toBe(false)
+  held.destroy()
+  expect(await stranger).toBe(200)
+})
+
+test('a network whose requests are refused by the hundred has few places', async () => {
+  const refusing = await holdingInstance(404)
+  const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1' }
+  const { url } = await openProxy(limits, [refusing.url, refusing.url])
+  const from = '127.0.3.6'
+  // Many more than five, of which a busy machine takes some out of the ten seconds.
+  expect(await Promise.all(times(60, () => statusOf(url, { from })))).toEqual(times(60, () => 404))
+  const answers = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from })))
+  await expect.poll(refusing.arrived).toBe(2)
+  const others = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from: '127.0.3.7' })))
+  await expect.poll(refusing.arrived).toBe(12)
+  refusing.release()
+  expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
+})
+
+test('events whose body does not come take no places of other requests', async () => {
+  const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_REQUESTS: '1' }, [address, address])
+  const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
+  const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
+  for (const path of ['/api/events/ingest', '/%61pi/events/inges%74'])
+    for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished(path, headers))
+  expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
 })
 
 test('an instance gets requests only while it is ready', async () => {
@@ -405,7 +370,7 @@ test('an instance gets requests only while it is ready', async () => {
   const { url } = await openProxy({ INSTANCE_1_OPS: hostOf(asSaid) }, [await named('a'), await named('b')])
   const names = async () => {
     const answers = []
-    for (const _ of times(4, () => {})) answers.push((await ask(url))?.headers['x-name'])
+    for (const _ of times(4, () => {})) answers.push((await ask(url)).headers['x-name'])
     return new Set(answers)
   }
   await expect.poll(names).toEqual(new Set(['a', 'b']))
@@ -432,13 +397,9 @@ test('500 servers behind one address all sign in at the same time, beside people
   const people = await Promise.all(times(10, () => started.addUser({ companyId })))
   const dispatcher = new Agent({ connections: 510 })
   onTestFinished(() => dispatcher.destroy())
-  const signIn = async ({ email, password }: { email: string; password: string }) => {
-    const { statusCode, body } = await request(`${url}/api/auth/login`, {
-      method: 'POST',
-      dispatcher,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ companyId, email, password }),
-    })
+  const signIn = async (one: { email: string; password: string }) => {
+    const login = loginOf({ ...one, companyId })
+    const { statusCode, body } = await request(`${url}/api/auth/login`, { dispatcher, ...login })
     await body.dump()
     return statusCode
   }
@@ -448,23 +409,15 @@ test('500 servers behind one address all sign in at the same time, beside people
 })
 
 test('a proxy that stops accepts nothing more, and finishes requests in progress', async () => {
-  const begun = Promise.withResolvers<void>()
-  const held = Promise.withResolvers<void>()
-  const slow = await instance(async ({ url }, answer) => {
-    if (url === '/held') {
-      begun.resolve()
-      await held.promise
-    }
-    answer.end()
-  })
-  const proxy = await openProxy({ ANSWER_WITHIN: '100s' }, [slow])
-  const answer = ask(proxy.url, { bytes: HELD })
-  await begun.promise
+  const slow = await holdingInstance()
+  const proxy = await openProxy({ ANSWER_WITHIN: '100s' }, [slow.url])
+  const inProgress = statusOf(proxy.url, { bytes: HELD })
+  await expect.poll(slow.arrived).toBe(1)
   const ended = once(proxy.process, 'exit')
   proxy.process.kill('SIGUSR1')
-  await expect.poll(() => statusOf(proxy.url)).toBeUndefined()
-  held.resolve()
-  expect((await answer)?.status).toBe(200)
+  await expect.poll(() => statusOf(proxy.url)).toBe(0)
+  slow.release()
+  expect(await inProgress).toBe(200)
   expect(await ended).toEqual([0, null])
 })
 
@@ -491,7 +444,7 @@ test('a reloaded proxy still knows the networks that it knew', async () => {
     await expect.poll(formers).toBe(before + 1)
     return await statusesBeside()
   }
-  await expect.poll(reload).toEqual([200, undefined])
+  await expect.poll(reload).toEqual([200, 0])
 })
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some((one) => one.address === '::1'))
@@ -507,20 +460,8 @@ test.skipIf(!hasIpv6)('the proxy listens on IPv4 and IPv6, and names clients by 
 })
 
 test('TLS ends at the proxy, from version 1.2, and speaks HTTP/2', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tls-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
-  spawnSync('openssl', [
-    ...'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost'.split(
-      ' ',
-    ),
-    ...['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', certificate],
-  ])
-  const both = join(folder, 'both.pem')
-  await writeFile(both, `${await readFile(certificate, 'utf8')}${await readFile(key, 'utf8')}`)
-  const ca = await readFile(certificate)
-
-  const { url } = await openProxy({}, [address], { options: `ssl crt ${both} alpn h2,http/1.1` })
+  const { file, cert: ca } = await makeCertificate()
+  const { url } = await openProxy({}, [address], { options: `ssl crt ${file} alpn h2,http/1.1` })
   const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
     const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
     const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, onTestFinished, TestRunner } from 'vitest'
 
 /**
@@ -7,4 +10,11 @@ import { afterAll, onTestFinished, TestRunner } from 'vitest'
 export function whenDone(act: () => Promise<unknown>): void {
   if (TestRunner.getCurrentTest()) onTestFinished(async () => void (await act()))
   else afterAll(act)
+}
+
+/** An empty folder, until then. */
+export async function openFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
+  whenDone(() => rm(folder, { recursive: true, force: true }))
+  return folder
 }
