@@ -39,13 +39,13 @@ export async function startMailbox({ onMessage, refusals = {} }: MailboxOptions 
   })
   await server.start()
 
+  /** The mails that an address has received until now. */
+  const mailsTo = (address: string) => mails.filter(({ recipients }) => recipients.includes(address))
+
   /** Waits for the next mail to an e-mail, with these words in its subject; returns each mail once. */
   async function mailTo(address: string, subject = ''): Promise<ReceivedMail> {
     for (const until = performance.now() + MAX_WAIT_MS; performance.now() < until; await sleep(20)) {
-      const found = mails.find(
-        (mail) =>
-          !taken.has(mail) && mail.recipients.includes(address) && mail.email.subject?.includes(subject),
-      )
+      const found = mailsTo(address).find((mail) => !taken.has(mail) && mail.email.subject?.includes(subject))
       if (found) {
         taken.add(found)
         return found
@@ -54,5 +54,5 @@ export async function startMailbox({ onMessage, refusals = {} }: MailboxOptions 
     throw new Error(`no mail to ${address} came${subject && `, called ${subject}`}`)
   }
 
-  return { mailbox: { ...server, mails, mailTo }, stop: server.stop }
+  return { mailbox: { ...server, mails, mailsTo, mailTo }, stop: server.stop }
 }
