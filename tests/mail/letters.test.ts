@@ -22,15 +22,9 @@ const service = await openTestService({
 })
 const { join, allSent } = useService(service, mailbox)
 
+const NEAR = { 'x-forwarded-for': '203.0.113.9' }
 const fail = (person: Person, count: number) =>
-  Promise.all(
-    times(count, () => {
-      const wrong = { ...person, password: 'not it' }
-      return service.login(wrong, { headers: { 'x-forwarded-for': '203.0.113.9' } })
-    }),
-  )
-
-const mailsTo = (email: string) => mailbox.mails.filter(({ recipients }) => recipients.includes(email))
+  Promise.all(times(count, () => service.login({ ...person, password: 'not it' }, { headers: NEAR })))
 
 /** What keeps mail programs from making a link of a name. */
 const HAIR_SPACE = '\u200a'
@@ -102,7 +96,7 @@ describe('an unproven email address', () => {
     const mail = { kind: 'sign_in_after_lockout', recipient: email, data: {} } as const
     await queueMail(service.db, service.clock, companyId, { ...mail, now: service.clock.now() })
     await allSent()
-    expect(mailsTo(email)).toEqual([])
+    expect(mailbox.mailsTo(email)).toEqual([])
   })
 
   test('an invitation names the company, the inviter, and the role', async () => {
@@ -124,10 +118,10 @@ describe('security notices (ASVS 6.3.5, 6.3.7)', () => {
   test('a user gets one email about concurrent sign-ins after a lockout', async () => {
     const person = await join()
     await fail(person, 9)
-    expect((await service.login(person, { headers: { 'x-forwarded-for': '203.0.113.9' } })).status).toBe(200)
+    expect((await service.login(person, { headers: NEAR })).status).toBe(200)
     await fail(person, 10)
     expect((await fail(person, 1)).map(({ status }) => status)).toEqual([429])
-    const before = mailsTo(person.email).length
+    const before = mailbox.mailsTo(person.email).length
     const headers = { 'x-forwarded-for': '198.51.100.7', 'user-agent': 'Curious/1.0 <b>' }
     const signIns = await Promise.all(times(6, (n) => service.login(person, { headers, at: n % 2 })))
     expect(signIns.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200])
@@ -137,7 +131,7 @@ describe('security notices (ASVS 6.3.5, 6.3.7)', () => {
     expect(letter.email.text).toContain(`“Curious/1.${HAIR_SPACE}0 <b>”`)
     expect((await service.login(person, { headers })).status).toBe(200)
     await allSent()
-    expect(mailsTo(person.email)).toHaveLength(before + 1)
+    expect(mailbox.mailsTo(person.email)).toHaveLength(before + 1)
   })
 
   test('a user gets an email about a reused refresh token', async () => {
