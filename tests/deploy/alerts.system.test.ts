@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -33,50 +33,44 @@ const metricsOf = (expression: string) =>
 const testService = await openTestService()
 const processes = createServerProcesses(testService.url)
 
-describe('the alert rules', () => {
-  test('alert rules name metrics, routes, and outcomes that workers export', async () => {
-    const service = await processes.start({ WORKERS: '2' })
-    await (await request(`${service.address}/api/auth/session`)).body.dump()
-    let text = ''
-    // Once a worker tells of the request, it tells of itself too.
-    while (!text.includes('route="/api/auth/session"')) {
-      text = await (await request(`${service.ops}/metrics`)).body.text()
-      await sleep(50)
-    }
-    const exported = new Set(
-      [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
-        type === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name],
-      ),
-    )
-    // Of Prometheus itself.
-    exported.add('up')
-    expect(rules.length).toBeGreaterThan(10)
-    for (const { name, expression } of rules) {
-      const metrics = metricsOf(expression)
-      expect([name, metrics.length]).not.toEqual([name, 0])
-      expect([name, metrics.filter((metric) => !exported.has(metric))]).toEqual([name, []])
-      for (const [label] of expression.matchAll(/\b(?:route|end|role)="[^"]*"/g)) {
-        expect([name, text.includes(label) && label]).toEqual([name, label])
-      }
-    }
-  })
+test('alert rules name metrics, routes, and outcomes that workers export', async () => {
+  const service = await processes.start({ WORKERS: '2' })
+  await (await request(`${service.address}/api/auth/session`)).body.dump()
+  let text = ''
+  // Once a worker tells of the request, it tells of itself too.
+  while (!text.includes('route="/api/auth/session"')) {
+    text = await (await request(`${service.ops}/metrics`)).body.text()
+    await sleep(50)
+  }
+  const exported = new Set(
+    [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+      type === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name],
+    ),
+  )
+  // Of Prometheus itself.
+  exported.add('up')
+  expect(rules.length).toBeGreaterThan(10)
+  for (const { name, expression } of rules) {
+    const metrics = metricsOf(expression)
+    expect([name, metrics.length]).not.toEqual([name, 0])
+    expect([name, metrics.filter((metric) => !exported.has(metric))]).toEqual([name, []])
+    for (const [label] of expression.matchAll(/\b(?:route|end|role)="[^"]*"/g))
+      expect([name, text.includes(label) && label]).toEqual([name, label])
+  }
+})
 
-  test('each alert rule says what is wrong, what to do, and how urgent it is', () => {
-    for (const { name, severity, annotations } of rules) {
-      expect(name).toMatch(/^Gatehouse[A-Z]\w+$/)
-      expect([name, severity]).toEqual([name, expect.stringMatching(/^\{ severity: (?:page|ticket) \}$/)])
-      expect([name, annotations]).toEqual([
-        name,
-        expect.stringMatching(/^summary: .+\n {10}description: >-\n/),
-      ])
-    }
-    expect(new Set(rules.map(({ name }) => name)).size).toBe(rules.length)
-  })
+test('each alert rule says what is wrong, what to do, and how urgent it is', () => {
+  for (const { name, severity, annotations } of rules) {
+    expect(name).toMatch(/^Gatehouse[A-Z]\w+$/)
+    expect(severity, name).toMatch(/^\{ severity: (?:page|ticket) \}$/)
+    expect(annotations, name).toMatch(/^summary: .+\n {10}description: >-\n/)
+  }
+  expect(new Set(rules.map(({ name }) => name)).size).toBe(rules.length)
+})
 
-  const { error } = spawnSync('promtool', ['--version'])
-  test.skipIf(error)('Prometheus accepts the alert rules', () => {
-    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', FILE], { encoding: 'utf8' })
-    expect([status, stderr]).toEqual([0, ''])
-    expect(stdout).toContain(`${rules.length} rules found`)
-  })
+const { error } = spawnSync('promtool', ['--version'])
+test.skipIf(error)('Prometheus accepts the alert rules', () => {
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', FILE], { encoding: 'utf8' })
+  expect([status, stderr]).toEqual([0, ''])
+  expect(stdout).toContain(`${rules.length} rules found`)
 })
