@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
 import { findPlace, findServicePlaces, type Place } from '../../scripts/kit/places.ts'
 import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
@@ -9,6 +9,7 @@ import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
+import { loginOf } from '../workers/service.ts'
 
 /** A service that starts before its database does. */
 
@@ -19,12 +20,8 @@ const database = { host: hostname, port: Number(port) }
 const SILENCE = { kind: 'stall', ways: ['to server', 'to client'] } as const
 
 /** The database at another place. */
-function at({ host, port }: Place, change: (url: URL) => void = () => {}): string {
-  const url = new URL(testService.url)
-  url.host = `${host}:${port}`
-  change(url)
-  return url.href
-}
+const at = ({ host, port }: Place, others: Partial<Pick<URL, 'pathname' | 'username'>> = {}) =>
+  Object.assign(new URL(testService.url), { host: `${host}:${port}`, ...others }).href
 
 test('the service waits for the database, and returns 503 while it is silent (ASVS 16.5.2)', async () => {
   const [place, { env, address, ops }] = [await findPlace(), await findServicePlaces()]
@@ -43,26 +40,20 @@ test('the service waits for the database, and returns 503 while it is silent (AS
   await service.told(/(Server listening at)/)
   await expect.poll(() => probe('/readyz')).toEqual([200, JSON.stringify({ status: 'ok' })])
 
-  const { companyId, email, password } = await testService.addCompany()
-  const ask = async (path: string, json?: object, token?: string) => {
-    const { statusCode, headers, body } = await request(`${address}/api${path}`, {
-      method: path === '/auth/session' ? 'GET' : 'POST',
-      headers: {
-        ...(json && { 'content-type': 'application/json' }),
-        ...(token && { authorization: `Bearer ${token}` }),
-      },
-      body: json ? JSON.stringify(json) : null,
-    })
+  const { companyId, email, ...secret } = await testService.addCompany()
+  const login = loginOf({ companyId, email, ...secret })
+  const ask = async (path: string, options: Parameters<typeof request>[1]) => {
+    const { statusCode, headers, body } = await request(`${address}/api${path}`, options)
     return { status: statusCode, headers, body: Object(await body.json()) }
   }
-  const signIn = () => ask('/auth/login', { companyId, email, password })
+  const signIn = () => ask('/auth/login', login)
   const { accessToken, refreshToken } = (await signIn()).body
   proxy.disturb(SILENCE)
   const answers = await Promise.all([
     ...times(240, signIn),
-    ask('/auth/session', undefined, accessToken),
-    ask('/auth/refresh', undefined, refreshToken),
-    ask('/auth/password/forgot', { companyId, email }),
+    ask('/auth/session', { headers: { authorization: `Bearer ${accessToken}` } }),
+    ask('/auth/refresh', { method: 'POST', headers: { authorization: `Bearer ${refreshToken}` } }),
+    ask('/auth/password/forgot', { ...login, body: JSON.stringify({ companyId, email }) }),
   ])
   const unavailable = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
   for (const answer of answers) expect(answer).toMatchObject(unavailable)
@@ -77,42 +68,35 @@ test('the service waits for the database, and returns 503 while it is silent (AS
   expect(await service.exit).toEqual([0, null])
 })
 
-describe('a database that is not there at the start', () => {
-  test('SIGTERM ends the wait for the database', async () => {
-    const service = await launch({ DATABASE_URL: at(await findPlace()) })
-    await service.told(/(Waiting for the database)/)
-    service.child.kill('SIGTERM')
-    expect(await service.exit).toEqual([0, null])
-  })
+test('SIGTERM ends the wait for the database', async () => {
+  const service = await launch({ DATABASE_URL: at(await findPlace()) })
+  await service.told(/(Waiting for the database)/)
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+})
 
-  /** What the service says while it waits, and the reason that it gives to the operator. */
-  async function wait(url: string, patienceMs: number) {
-    const connection = connect({ url, poolSize: 2 })
-    const said: string[] = []
-    const say = (text: string) => said.push(text)
-    const options = { signal: new AbortController().signal, say, patienceMs }
-    const error = await waitForDatabase(connection.health, options).catch((error: unknown) => error)
-    await connection.close()
-    return { said, reason: explain(error) }
-  }
+/** What the service says while it waits, and the reason that it gives to the operator. */
+async function wait(url: string, patienceMs: number) {
+  const connection = connect({ url, poolSize: 2 })
+  const said: string[] = []
+  const say = (text: string) => said.push(text)
+  const options = { signal: new AbortController().signal, say, patienceMs }
+  const error = await waitForDatabase(connection.health, options).catch((error: unknown) => error)
+  await connection.close()
+  return { said, reason: explain(error) }
+}
 
-  test('the wait ends with an explanation', async () => {
-    const { said, reason } = await wait(at(await findPlace()), 700)
-    expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
-    expect(reason).toMatch(/^The database cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/)
-  })
+test('the wait ends with an explanation', async () => {
+  const { said, reason } = await wait(at(await findPlace()), 700)
+  expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
+  expect(reason).toMatch(/^The database cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/)
+})
 
-  test.for([
-    ['database', 'pathname', '/no_such_database'],
-    ['role', 'username', 'nobody_of_that_name'],
-  ] as const)('the service does not wait for a missing %s', async ([, part, name]) => {
-    const { said, reason } = await wait(
-      at(database, (url) => {
-        url[part] = name
-      }),
-      600_000,
-    )
-    expect(said).toEqual([])
-    expect(reason).toMatch(/^The database cannot be used: [^\n]+ Check DATABASE_URL[^\n]+$/)
-  })
+test.for([
+  ['database', { pathname: '/no_such_database' }],
+  ['role', { username: 'nobody_of_that_name' }],
+] as const)('the service does not wait for a missing %s', async ([, missing]) => {
+  const { said, reason } = await wait(at(database, missing), 600_000)
+  expect(said).toEqual([])
+  expect(reason).toMatch(/^The database cannot be used: [^\n]+ Check DATABASE_URL[^\n]+$/)
 })

@@ -1,9 +1,7 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
@@ -16,6 +14,8 @@ import { migrate } from '../../src/database/migrate.ts'
 import { waitForDatabase } from '../../src/database/start.ts'
 import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 import { explain } from '../../src/startup.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -38,9 +38,7 @@ test('a failed start names the listener', async () => {
   for (const [env, place, reason] of faults) {
     const { child, output } = await launch(env)
     expect(await once(child, 'close')).toEqual([1, null])
-    const line = output()
-      .split('\n')
-      .find((text) => text.startsWith('Cannot listen'))
+    const [line] = /^Cannot listen.*/m.exec(output()) ?? []
     expect(line).toContain(`Cannot listen at ${place}: `)
     expect(line).toContain(reason)
     expect(output()).not.toMatch(/DATABASE_URL|^\s+at /m)
@@ -62,8 +60,7 @@ test('migrations of a different version are refused', async () => {
 
 /** Of a disk, 1 MB is too small for the files of Postgres, and 20 MB for its first database. */
 test.for(['1m', '20m'])('the embedded Postgres explains a full disk of %s', async (size, context) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-disk-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
+  const folder = await openFolder()
   const mounted = run('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=711`, 'none', folder])
   if (await mounted.catch(() => true).then((failed) => failed === true)) context.skip('cannot mount a disk')
   onTestFinished(async () => void (await run('umount', [folder])))
@@ -82,13 +79,7 @@ test('a full disk is explained by where it is', () => {
 })
 
 test('an unknown database CA is explained with both settings for it', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-ca-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile]
-  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']
-  await run('openssl', ['req', '-x509', ...key, ...subject, '-out', certFile])
-  const certificate = { key: await readFile(keyFile), cert: await readFile(certFile) }
+  const { file, ...certificate } = await makeCertificate()
   // As Postgres begins TLS, which is as far as the client comes.
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -101,14 +92,12 @@ test('an unknown database CA is explained with both settings for it', async () =
   onTestFinished(() => void server.close())
   const { port } = Object(server.address())
   const explanationOf = async (parameters: string) => {
-    const connection = connect({
-      url: `postgres://u:p@127.0.0.1:${port}/gatehouse?sslmode=verify-full${parameters}`,
-      poolSize: 2,
-    })
+    const url = `postgres://u:p@127.0.0.1:${port}/gatehouse?sslmode=verify-full${parameters}`
+    const connection = connect({ url, poolSize: 2 })
     onTestFinished(() => connection.close())
     const options = { signal: new AbortController().signal, say: () => {}, patienceMs: 0 }
     return explain(await waitForDatabase(connection.health, options).catch((error: unknown) => error))
   }
   expect(await explanationOf('')).toMatch(/unknown CA: .*sslrootcert in DATABASE_URL.*NODE_EXTRA_CA_CERTS/)
-  expect(await explanationOf(`&sslrootcert=${certFile}`)).not.toMatch(/unknown CA/)
+  expect(await explanationOf(`&sslrootcert=${file}`)).not.toMatch(/unknown CA/)
 })

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
-import { appendFile, cp, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { appendFile, cp, readdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { openFolder } from '../support/cleanup.ts'
 import { INHERITED } from '../support/environment.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -16,8 +16,7 @@ const processes = createServerProcesses(url)
 
 /** The files of the project, without built pages. */
 async function checkOut({ isInstalled = true } = {}): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pages-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
+  const folder = await openFolder()
   for (const part of ['src', 'scripts', 'package.json', 'tsconfig.json'])
     await cp(join(project, part), join(folder, part), { recursive: true })
   for (const part of isInstalled ? ['migrations', 'node_modules'] : [])

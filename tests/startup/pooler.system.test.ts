@@ -1,16 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect as connectSocket } from 'node:net'
-import { tmpdir } from 'node:os'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { findPlace } from '../../scripts/kit/places.ts'
+import { findPlace, isListening } from '../../scripts/kit/places.ts'
 import { connect } from '../../src/database/connect.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { requireSessionPooling, TransactionPoolingError } from '../../src/database/start.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -24,8 +23,8 @@ const { launch } = createServerProcesses(testService.url)
 /** Starts PgBouncer in front of the database; returns the URL of the database behind it. */
 async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> {
   const database = new URL(testService.url)
-  const { host, port } = await findPlace()
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pgbouncer-'))
+  const place = await findPlace()
+  const folder = await openFolder()
   // It refuses to run as root, and reads its files under the other account.
   await chmod(folder, 0o755)
   const users = join(folder, 'users.txt')
@@ -34,7 +33,7 @@ async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> 
   await writeFile(users, `"${database.username}" "${database.password}"\n`)
   await writeFile(
     settings,
-    `[databases]\n* = ${target}\n[pgbouncer]\nlisten_addr = ${host}\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = plain\nauth_file = ${users}\npool_mode = ${mode}\n`,
+    `[databases]\n* = ${target}\n[pgbouncer]\nlisten_addr = ${place.host}\nlisten_port = ${place.port}\nunix_socket_dir =\nauth_type = plain\nauth_file = ${users}\npool_mode = ${mode}\n`,
   )
   const asOther = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
   const child = spawn('pgbouncer', ['-q', ...asOther, settings], { stdio: 'ignore' })
@@ -42,16 +41,13 @@ async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> 
   onTestFinished(async () => {
     child.kill('SIGTERM')
     await exit
-    await rm(folder, { recursive: true })
   })
-  for (let isUp = false; !isUp; await sleep(50)) {
+  while (!(await isListening(place))) {
     if (child.exitCode !== null) throw new Error(`pgbouncer ended with ${child.exitCode}`)
-    const socket = connectSocket(port, host)
-    isUp = (await once(socket, 'connect').catch(() => null)) !== null
-    socket.destroy()
+    await sleep(50)
   }
   const url = new URL(testService.url)
-  url.host = `${host}:${port}`
+  url.host = `${place.host}:${place.port}`
   return url.href
 }
 

@@ -1,39 +1,34 @@
 import { execFile } from 'node:child_process'
-import { chmod, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
+import { openFolder } from '../support/cleanup.ts'
 
 const run = promisify(execFile)
 const scripts = resolve(import.meta.dirname, '../../scripts')
 
 /** Runs copies of the shell scripts where `node` is a program that says only its version and what it is given. */
-async function runWith(version: string | null, args: string[], env: Record<string, string> = {}) {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-start-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
+async function runWith(version: string, args: string[], env: Record<string, string> = {}) {
+  const folder = await openFolder()
   const bin = join(folder, 'bin')
   await mkdir(bin)
   for (const name of ['start', 'with-node']) await cp(join(scripts, name), join(folder, 'scripts', name))
-  if (version !== null) {
-    const node = `#!/bin/sh\n[ "$1" = --version ] && echo ${version} && exit\necho "$UV_THREADPOOL_SIZE $*"\n`
-    await writeFile(join(bin, 'node'), node)
-    await chmod(join(bin, 'node'), 0o755)
-  }
+  const node = `#!/bin/sh\n[ "$1" = --version ] && echo ${version} && exit\necho "$UV_THREADPOOL_SIZE $*"\n`
+  await writeFile(join(bin, 'node'), node, { mode: 0o755 })
   // The tools that the script uses, but no Node.
   const PATH = `${bin}:/usr/bin:/bin`
   return await run('/bin/sh', args, { cwd: folder, env: { PATH, ...env } })
 }
 
-const startWith = (version: string | null, env?: Record<string, string>) =>
+const startWith = (version: string, env?: Record<string, string>) =>
   runWith(version, ['scripts/start', '--extra'], env)
 
-test.for([...['v9.9.9', 'v22.23.1', 'v23.11.1', 'v26.5.0', 'v24.18.0-rc.1']])(
+test.for(['v9.9.9', 'v22.23.1', 'v23.11.1', 'v26.5.0', 'v24.18.0-rc.1'])(
   'Node %s is refused with what to do (ASVS 15.2.1)',
   async (version) => {
-    const minimums = manifest.engines.node.match(/\d+\.\d+\.\d+/g) ?? []
-    const [line22, line24, line26] = minimums
+    const [line22, line24, line26] = manifest.engines.node.match(/\d+\.\d+\.\d+/g) ?? []
     const refusal = {
       code: 1,
       stdout: '',
