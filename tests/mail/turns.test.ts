@@ -184,7 +184,7 @@ test('emails that the owner of an address causes do not wait', async () => {
   expect(mailsTo(person.email).at(-1)?.email.subject).toContain('Your code')
 })
 
-test('an email that waited for dropped emails is sent immediately', async () => {
+test('an email that waited for dropped emails is sent within seconds', async () => {
   await crowd(14)
   expect(mailsTo(email)).toHaveLength(5)
   // Those that wait are to verify an email that is verified.
@@ -195,6 +195,8 @@ test('an email that waited for dropped emails is sent immediately', async () => 
   expect(mailsTo(email)).toHaveLength(5)
   const owned = await register(email, newNetwork())
   await allLookedAt()
+  // If it was looked at before the others were dropped, it is again after five seconds.
+  await pass(5)
   expect(await mailsOf(owned)).toHaveLength(1)
   await pass(HOUR)
   expect((await rowsOf(service, email)).filter((row) => !row.sent_at)).toEqual([])
