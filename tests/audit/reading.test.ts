@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { preferredType } from '../../src/http/accept.ts'
 import { changeUserRole, invite } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'
 
 /** What the members of a company see of its audit trail. */

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
 import { createUser, invite, requireUser } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { PASSWORD, times, useSharedService } from '../support/test-service.ts'
 
 const { service } = await useSharedService()

@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { checkHandle, giveHandle } from '../../src/company/handles.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /** What people type instead of a company's id. */

@@ -11,7 +11,7 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createIsBreached, isTooLong, MIN_GUESSES, passwordFault } from '../../src/crypto/password-policy.ts'
 import { createStrongEnds } from '../../src/crypto/strong-ends.ts'
 import { createCompany } from '../../src/operator/companies.ts'
-import { expectField } from '../http/problem.ts'
+import { expectField } from '../support/problem.ts'
 import { openTestService, useSharedService } from '../support/test-service.ts'
 
 const hasher = await createPasswordHasher()

@@ -10,9 +10,9 @@ import { request } from 'undici'
 import { beforeEach, expect, inject, test } from 'vitest'
 import { findPlace, isListening } from '../../scripts/kit/places.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { exchange } from '../http/raw.ts'
 import { openFolder, whenDone } from '../support/cleanup.ts'
 import { cutOff } from '../support/postgres.ts'
+import { exchange } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** The recipe for nginx before a service, as it is shipped; only its addresses are changed. */

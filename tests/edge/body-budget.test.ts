@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { createBodyBudget } from '../../src/edge/body-budget.ts'
-import { answersOn, open } from '../http/raw.ts'
+import { answersOn, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** The memory that bodies take before their requests are answered (ASVS 15.1.3, 15.2.2). */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
-import { answersOn, exchange, open } from '../http/raw.ts'
+import { expectProblem } from '../support/problem.ts'
+import { answersOn, exchange, open } from '../support/raw.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 
 const LISTED = 'https://app.example.com'

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createBodyBudget } from '../../src/edge/body-budget.ts'
 import { endAndClose, readBody } from '../../src/edge/read-body.ts'
-import { open } from '../http/raw.ts'
+import { open } from '../support/raw.ts'
 import { times } from '../support/test-service.ts'
 
 /** What becomes of the bytes of a body (ASVS 15.1.3, 15.2.2). */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { createTurns, type Turns } from '../../src/edge/turns.ts'
-import { answersOn, exchange, open } from '../http/raw.ts'
+import { answersOn, exchange, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** How requests share the event loop (ASVS 15.1.3, 15.2.2). */

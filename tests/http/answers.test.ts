@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
 import { cutOff } from '../support/postgres.ts'
+import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService, times, useSharedService } from '../support/test-service.ts'
-import { exchange } from './raw.ts'
 
 /** The headers of every response, those of CORS among them (ASVS 3.4.2). */
 

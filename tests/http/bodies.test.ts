@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../support/problem.ts'
+import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
-import { expectProblem } from './problem.ts'
-import { exchange } from './raw.ts'
 
 const service = await openTestService()
 const [address = ''] = service.addresses

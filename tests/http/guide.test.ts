@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { openDoor } from '../support/door.ts'
+import { forge, openForge } from '../support/forge.ts'
 import { openTestService } from '../support/test-service.ts'
-import { forge, openForge } from '../token/forge.ts'
 
 /** The code in the OpenAPI document, run as a reader would: copied, in a project that has its libraries. */
 

@@ -5,9 +5,9 @@ import { type Line, linesAbout, linesOf } from '../support/log-lines.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { addClient, introspect } from '../support/platform.ts'
+import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService, useSharedService } from '../support/test-service.ts'
 import { operations } from './document.ts'
-import { exchange } from './raw.ts'
 
 const { service, mailbox } = await useSharedService()
 const [address = ''] = service.addresses

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { exchange } from '../support/raw.ts'
 import { useSharedService } from '../support/test-service.ts'
 import { operations } from './document.ts'
-import { exchange } from './raw.ts'
 
 /** The routes of the public listener that need no body: they take none, or an optional one. */
 

@@ -6,9 +6,9 @@ import { request } from 'undici'
 import { expect, test } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { addReader } from '../support/platform.ts'
+import { answersOn, exchange, open } from '../support/raw.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { answersOn, exchange, open } from './raw.ts'
 
 /** The service as a process of its own, on the database of a test service. */
 

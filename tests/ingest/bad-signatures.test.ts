@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { answersOn, open } from '../http/raw.ts'
+import { answersOn, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** Refusals before the body, and the senders that bad signatures count for. */

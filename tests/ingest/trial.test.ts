@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** What a company on a trial can send in a day. */

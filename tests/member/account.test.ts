@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, type Person, times } from '../support/test-service.ts'
 

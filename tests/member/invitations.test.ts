@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createCompany } from '../../src/operator/companies.ts'
 import { changeUserRole, createUser, invite as inviteAsOperator } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { releaseTogether } from '../support/races.ts'
 import { openTestService, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
 

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
+import { expectProblem } from '../support/problem.ts'
 import { useFactorService } from '../support/second-factors.ts'
 import { type Person, times } from '../support/test-service.ts'
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { changeUserRole, createUser } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { codeIn, mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, type Person, times } from '../support/test-service.ts'
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { expectField, expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times, useSharedService } from '../support/test-service.ts'
 
 /** Service accounts, which admins add for their servers. */

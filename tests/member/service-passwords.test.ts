@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { must } from '../support/second-factors.ts'
 import { type Answer, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
 

@@ -2,8 +2,8 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import { afterEach, expect, test, vi } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
+import { expectProblem } from '../support/problem.ts'
 import {
   type Answer,
   createCountingHasher,

@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { checkName } from '../../src/company/checks.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import {
   createCheapHasher,
   createCountingHasher,

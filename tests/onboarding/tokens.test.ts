@@ -2,10 +2,10 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus, createUser, invite } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { ended } from '../session/state.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, type Purpose, useService } from '../support/onboarding.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { must } from '../support/second-factors.ts'
 import {
   type Answer,

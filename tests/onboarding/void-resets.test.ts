@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { deleteUser } from '../../src/operator/users.ts'
-import { expectField } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
+import { expectField } from '../support/problem.ts'
 import { must } from '../support/second-factors.ts'
 import { NEW_PASSWORD, openTestService, type Person } from '../support/test-service.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { expectField } from '../http/problem.ts'
+import { expectField } from '../support/problem.ts'
 import { openTestService } from '../support/test-service.ts'
 import { commandLineOf } from './command-line.ts'
 

@@ -2,8 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createClient, deleteClient, finishRotation, rotateClient } from '../../src/operator/clients.ts'
 import { listClients } from '../../src/platform/repository.ts'
-import { expectProblem } from '../http/problem.ts'
 import { addClient, basic, FORM, introspect } from '../support/platform.ts'
+import { expectProblem } from '../support/problem.ts'
 import { type Answer, times, useSharedService } from '../support/test-service.ts'
 
 /** The platform's services prove who they are by id and secret. */

@@ -12,8 +12,8 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { createFeed } from '../../src/platform/feed.ts'
-import { expectProblem } from '../http/problem.ts'
 import { addClient, addReader, basic } from '../support/platform.ts'
+import { expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 /** What was ingested, in one order, for readers who each keep a cursor (section 12 of the interface). */

@@ -1,11 +1,11 @@
 import { expect, inject, test } from 'vitest'
 import { changeSubscription, companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
+import { decode, forge, openForge, partsOf } from '../support/forge.ts'
 import { addClient, basic, FORM, introspect } from '../support/platform.ts'
 import { cutOff } from '../support/postgres.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { openTestService, useSharedService } from '../support/test-service.ts'
-import { decode, forge, openForge, partsOf } from '../token/forge.ts'
 
 /** Introspection (RFC 7662) of access tokens and session cookies. */
 

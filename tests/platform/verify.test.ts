@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { describe, expect, inject, test } from 'vitest'
 import { changeSubscription, companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
-import { exchange } from '../http/raw.ts'
 import { cutOff } from '../support/postgres.ts'
+import { expectProblem } from '../support/problem.ts'
+import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 
 /** Forward authentication: what a reverse proxy is told before it lets a request through. */

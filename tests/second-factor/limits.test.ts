@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail } from '../support/onboarding.ts'
+import { expectProblem } from '../support/problem.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, times } from '../support/test-service.ts'
 

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { type Authenticator, createAuthenticator, type Falsified } from '../support/authenticator.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import {
   COOKIE_MODE,
   claimsOf,

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { codeIn } from '../support/mail-code.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, must, useFactorService } from '../support/second-factors.ts'
 import { type Answer, countWaiting, PASSWORD, times } from '../support/test-service.ts'
 

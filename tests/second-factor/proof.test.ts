@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, cookieFrom, must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, times } from '../support/test-service.ts'
 

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import {
   COOKIE_MODE,
   claimsOf,

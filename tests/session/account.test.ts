@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { listAudit } from '../support/audit.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import type { Credential } from '../support/second-factors.ts'
 import {
   createClock,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { COOKIE_MODE, cookieFrom } from '../support/second-factors.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { auditOfSession, ended } from './state.ts'

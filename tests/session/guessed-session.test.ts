@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { expectField } from '../http/problem.ts'
+import { expectField } from '../support/problem.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 import {
   type Answer,

@@ -5,10 +5,10 @@ import {
   endSessionsOfCompany,
 } from '../../src/operator/companies.ts'
 import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
+import { decode, partsOf } from '../support/forge.ts'
 import { addClient, introspect } from '../support/platform.ts'
 import type { Credential } from '../support/second-factors.ts'
 import { createClock, openTestService, type Person, useSharedService } from '../support/test-service.ts'
-import { decode, partsOf } from '../token/forge.ts'
 import { ended } from './state.ts'
 
 /** What an operator changes takes effect on the next request, on every instance, for every credential. */

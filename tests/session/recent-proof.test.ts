@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
+import { forge, openForge } from '../support/forge.ts'
+import { expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, cookieFrom, must } from '../support/second-factors.ts'
 import {
   type Answer,
@@ -10,7 +11,6 @@ import {
   times,
   useSharedService,
 } from '../support/test-service.ts'
-import { forge, openForge } from '../token/forge.ts'
 import { auditOfSession } from './state.ts'
 
 /** When and how a user last confirmed their identity, and what requires that to be recent. */

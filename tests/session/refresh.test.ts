@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { countWaiting, openTestService, times, useSharedService } from '../support/test-service.ts'
 import { auditOfSession, ended } from './state.ts'
 

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
+import { expectField, expectProblem } from '../support/problem.ts'
 import { COOKIE_MODE } from '../support/second-factors.ts'
 import {
   createCountingHasher,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 /** The list of a company's refused requests, which says more than the responses did. */

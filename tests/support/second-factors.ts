@@ -1,10 +1,10 @@
 import { TOTP } from 'otpauth'
 import { expect } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
-import { decode, partsOf } from '../token/forge.ts'
 import { type Authenticator, createAuthenticator } from './authenticator.ts'
+import { decode, partsOf } from './forge.ts'
 import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
+import { expectProblem } from './problem.ts'
 import {
   type Answer,
   NEW_PASSWORD,

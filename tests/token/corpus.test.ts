@@ -1,9 +1,9 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
 import { sessionRow } from '../session/state.ts'
+import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from '../support/forge.ts'
 import { addClient, introspect } from '../support/platform.ts'
 import { type Answer, useSharedService } from '../support/test-service.ts'
-import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
 /**
  * Tokens that must not pass, each at one guard. All but the tampered ones are signed by the service's own key, and the

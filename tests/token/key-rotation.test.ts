@@ -3,8 +3,8 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { PUBLISH_AHEAD_SECONDS } from '../../src/token/key-rotation.ts'
 import { generateKey } from '../../src/token/keys.ts'
+import { decode, forge, openForge, partsOf } from '../support/forge.ts'
 import { type Clock, createClock, openTestService, times } from '../support/test-service.ts'
-import { decode, forge, openForge, partsOf } from './forge.ts'
 
 /** Keys change without a token that fails (ASVS 11.2.2, 13.3.4). */
 

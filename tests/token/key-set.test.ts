@@ -1,8 +1,8 @@
 import { createPublicKey } from 'node:crypto'
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { expect, test } from 'vitest'
+import { decode, partsOf } from '../support/forge.ts'
 import { useSharedService } from '../support/test-service.ts'
-import { decode, partsOf } from './forge.ts'
 
 /** What other services can do with the key set, and what they cannot. */
 

@@ -5,9 +5,9 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { rotateKeys } from '../../src/operator/keys.ts'
 import { resealSecretsAcrossCompanies } from '../../src/signing-secret/service.ts'
 import { openKeyRing } from '../../src/token/key-ring.ts'
+import { decode, partsOf } from '../support/forge.ts'
 import { must } from '../support/second-factors.ts'
 import { openTestService } from '../support/test-service.ts'
-import { decode, partsOf } from './forge.ts'
 
 /** A new master key replaces the current one while two instances run (ASVS 11.2.2, 13.3.4). */
 

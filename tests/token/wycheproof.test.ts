@@ -2,7 +2,7 @@ import { createPublicKey, createSecretKey, type KeyObject } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { headerPartOf, isSignedBy } from '../../src/token/es256.ts'
-import { decode } from './forge.ts'
+import { decode } from '../support/forge.ts'
 import vectors from './wycheproof.json' with { type: 'json' }
 
 /**

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { isListening } from '../../scripts/kit/places.ts'
-import { exchange } from '../http/raw.ts'
+import { exchange } from '../support/raw.ts'
 import type { Running } from '../support/server-process.ts'
 import { times } from '../support/test-service.ts'
 

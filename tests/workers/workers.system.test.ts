@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { senderOf, signedRequest } from '../../scripts/kit/events.ts'
 import { findServicePlaces } from '../../scripts/kit/places.ts'
 import { runStatement } from '../../scripts/kit/postgres.ts'
-import { exchange, open } from '../http/raw.ts'
+import { exchange, open } from '../support/raw.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { MASTER_KEYS, openTestService, times } from '../support/test-service.ts'
 import {

@@ -2,7 +2,7 @@ import { createHmac, createPrivateKey, sign } from 'node:crypto'
 import { createSealer, deriveKey } from '../../src/crypto/sealing.ts'
 import { realSystem } from '../../src/system.ts'
 import { listKeys } from '../../src/token/repository.ts'
-import type { Person, TestService } from '../support/test-service.ts'
+import type { Person, TestService } from './test-service.ts'
 
 /** Tokens made with the service's own keys, so that one that is refused is refused only for its defect. */
 
