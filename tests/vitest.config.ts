@@ -18,7 +18,7 @@ export default defineConfig({
     exclude: [PAGES, SYSTEM],
     // The many processes that tests start compile each module once.
     env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
-    globalSetup: ['support/built-pages.ts', 'support/openapi.ts', 'support/postgres.ts'],
+    globalSetup: ['support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
     // More than cores: many tests wait for timeouts and other processes.
     maxWorkers: 2 * availableParallelism(),

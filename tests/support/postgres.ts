@@ -22,7 +22,7 @@ declare module 'vitest' {
 
 const IN_MEMORY = '/dev/shm'
 
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+export async function startPostgres(project: TestProject): Promise<() => Promise<void>> {
   const own = process.env['TEST_DATABASE_URL']
   const folder = await mkdtemp(join(await fastFolder(), 'gatehouse-tests-'))
   // If we are root, the account that Postgres runs under must be able to enter the folder.
