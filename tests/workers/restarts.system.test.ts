@@ -1,7 +1,9 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, describe, expect, test } from 'vitest'
 import { findServicePlaces } from '../../scripts/kit/places.ts'
+import { answersOn, open } from '../support/raw.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { ask, isRunning, isServed, KEY_SET, loginOf, readiness, until, workersOf } from './service.ts'
@@ -27,10 +29,19 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     const { env } = await findServicePlaces()
     const service = await start({ ...env, DRAIN_DELAY_SECONDS: '60' })
     const workers = workersOf(service)
-    const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
-    await sleep(20)
+    const { body } = loginOf(admin)
+    const head = `POST /api/auth/login HTTP/1.1\r\nHost: gatehouse.example\r\nContent-Type: application/json\r\n`
+    const signIns = times(4, () => open(service.address))
+    for (const socket of signIns)
+      socket.write(
+        `${head}Content-Length: ${body.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`,
+      )
+    // A worker has each of them.
+    await Promise.all(signIns.map((socket) => once(socket, 'readable')))
     service.child.kill('SIGKILL')
-    for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
+    const answers = signIns.map(answersOn)
+    for (const socket of signIns) socket.write(body)
+    for (const [, answer] of await Promise.all(answers)) expect(answer?.status).toBe(200)
     // A worker notices the end of the primary a moment later than this process.
     for (const address of [service.address, service.platform])
       await until(async () => !(await isServed(address)))
