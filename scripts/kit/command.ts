@@ -42,7 +42,7 @@ export function abortOnInterrupt(): AbortSignal {
   function onSignal(): void {
     if (!stop.signal.aborted) {
       firstAt = performance.now()
-      console.error('\nending; press Ctrl-C again to leave at once, whatever stays')
+      console.error('\nEnding. Press Ctrl-C again to quit immediately, without cleaning up.')
       stop.abort()
     } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
   }

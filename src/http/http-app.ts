@@ -125,7 +125,7 @@ async function createApp({
 
   await app.register(observePlugin, { measures, listener })
   await app.register(headersPlugin, { commonHeaders })
-  // Before the first route, which is that of preflights: a route keeps the error handler of its time.
+  // Before the route of preflights: a route uses the error handler that is set when it is added.
   await app.register(problemsPlugin)
   await app.register(corsPlugin, { dashboardOrigins })
   await app.register(deadlinePlugin, { listener, answerWithinMs })

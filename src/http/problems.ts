@@ -81,6 +81,6 @@ function challenge(code: ProblemCode, detail: string): string {
 
 export const problemsPlugin = fp(plugin, {
   name: 'problems',
-  // And memory-limits, which is there at the first request.
+  // It also uses memory-limits, which are registered later, but before the first request.
   dependencies: ['observe', 'headers'],
 })

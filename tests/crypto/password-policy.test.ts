@@ -71,7 +71,7 @@ test.each([
 
 test('common passwords are refused (ASVS 6.2.4)', async () => {
   const all = dictionary['passwords-common'].filter((word) => word.length >= 8)
-  // Those that are longer than what is seen at once, and a few of the others.
+  // Every one that is longer than a single estimate reads, and a sample of the rest.
   const common = all.filter((word, index) => word.length > 24 || index % 400 === 0)
   expect(all.length).toBeGreaterThan(3000)
   expect(common.length).toBeGreaterThan(8)
@@ -176,7 +176,7 @@ describe('with a service of breached passwords', () => {
       (_, response) => response.writeHead(302, { location }).end(),
       'TypeError',
     ],
-    ['answers without end', (_, response) => void response.end(endless), 'UnexpectedAnswer'],
+    ['never ends its response', (_, response) => void response.end(endless), 'UnexpectedAnswer'],
     ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
   ])('a range service that %s refuses no password (ASVS 16.5.2)', async ([, answer, cause]) => {
     const { asked, failures, judge } = await openRangeService(answer)

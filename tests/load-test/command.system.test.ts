@@ -49,7 +49,7 @@ test('Ctrl-C ends the load and still reports what was measured', async () => {
     if (/session (?!1\/)\d/.test(String(line))) child.kill('SIGINT')
   })
   const { code, stdout, stderr } = await ended
-  expect(stderr).toMatch(/\nending/)
+  expect(stderr).toMatch(/\nEnding/)
   expect(stdout).toContain('Ended early')
   expect(stdout).toMatch(/^session /m)
   expect(code).toBeLessThan(2)

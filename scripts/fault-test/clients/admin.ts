@@ -78,7 +78,7 @@ export async function createServer(
     parts: () => [],
   })
   const { id, email, password } = reply
-  if (!id || !email || !password) throw new Error('the response has no new service account')
+  if (!id || !email || !password) throw new Error('the response has no service account')
   return { id, credentials: { companyId, email, password } }
 }
 
