@@ -75,13 +75,9 @@ describe('the budget of bodies:', () => {
 describe('unfinished bodies:', async () => {
   const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
   const [address = ''] = service.addresses
-  const [registry] = service.registries
   const admin = await service.addCompany()
   const secret = await service.newSecret(admin)
-  const bytesHeld = async () => {
-    const [value] = (await registry?.getSingleMetric('gatehouse_body_bytes')?.get())?.values ?? []
-    return value?.value ?? -1
-  }
+  const bytesHeld = () => service.metric('gatehouse_body_bytes')
   const head = (from: string, length: string) =>
     [
       'POST /api/events/ingest HTTP/1.1',

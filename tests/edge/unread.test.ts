@@ -8,17 +8,11 @@ import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()
 const [address = ''] = service.addresses
-const [registry] = service.registries
 const [server] = service.apps.map((app) => app.server)
 
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
 const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}\r\n`
 const OPENAPI = `GET /api/openapi.json ${HEAD}\r\n`
-
-async function readMetric(name: string): Promise<number> {
-  const { values = [] } = (await registry?.getSingleMetric(name)?.get()) ?? {}
-  return values[0]?.value ?? 0
-}
 
 /** A connection that reads a byte when it is told to. */
 function openReader(): Socket {
@@ -47,11 +41,11 @@ test('only unread responses that hold memory end after ten seconds', async () =>
     service.clock.advance(1)
     seconds += 1
     slow.resume()
-    return readMetric('gatehouse_connections_closed_total')
+    return service.metric('gatehouse_connections_closed_total')
   }
   await expect.poll(trickle, { interval: 300, timeout: 60_000 }).toBe(1)
   expect(seconds).toBeGreaterThanOrEqual(10)
-  expect(await readMetric('gatehouse_connections')).toBe(1)
+  expect(await service.metric('gatehouse_connections')).toBe(1)
   expect(peer.destroyed).toBe(false)
   for (const socket of [honest, slow]) socket.destroy()
 })

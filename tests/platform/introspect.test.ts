@@ -85,10 +85,7 @@ test('auth_time is the older one of token and session, and absent if unknown', a
 
 test('introspect, verify, and the session check share one statement', async () => {
   const { accessToken: token } = await service.loginAs(admin)
-  const lookUps = async () => {
-    const text = (await service.registries[0]?.metrics()) ?? ''
-    return Number(/^gatehouse_batch_size_sum\{batch="sessions"\} (\d+)$/m.exec(text)?.[1])
-  }
+  const lookUps = () => service.metric('gatehouse_batch_size_sum{batch="sessions"}')
   await service.getSession({ token })
   const before = await lookUps()
   await ask(token)

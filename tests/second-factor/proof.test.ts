@@ -71,10 +71,7 @@ test('re-authentication needs the code after the password', async () => {
 
 test('re-authentication counts concurrent retries with one key as one try', async () => {
   const { person, token, challenge, wrong, right } = await proving()
-  const lookUps = async () => {
-    const metrics = (await service.registries[0]?.metrics()) ?? ''
-    return Number(/gatehouse_batch_size_sum\{batch="sessions"\} (\d+)/.exec(metrics)?.[1])
-  }
+  const lookUps = () => service.metric('gatehouse_batch_size_sum{batch="sessions"}')
   const before = await lookUps()
   const retries = await service.db.transaction().execute(async (tx) => {
     await sql`select from second_factor_challenges where user_id = ${person.userId} for update`.execute(tx)

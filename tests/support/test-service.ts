@@ -342,6 +342,12 @@ async function startTestService({
     return { status, headers: given, body: isJson && text !== '' ? JSON.parse(text) : text }
   }
 
+  /** The value of the first instance's metric, such as `gatehouse_mail_waiting`; NaN while it has none. */
+  async function metric(name: string): Promise<number> {
+    const lines = (await first?.registry.metrics())?.split('\n')
+    return Number(lines?.find((line) => line.startsWith(`${name} `))?.slice(name.length))
+  }
+
   let count = 0
   /** Creates a company and returns its admin. */
   async function addCompany(
@@ -450,6 +456,7 @@ async function startTestService({
     registries: running.map(({ registry }) => registry),
     call,
     ask,
+    metric,
     login,
     loginAs,
     cookieOf,
