@@ -3,6 +3,9 @@ import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
 import { readOpenApi } from '../../scripts/kit/openapi.ts'
+import { estimate } from '../../src/crypto/password-strength.ts'
+import type { Estimate } from '../../src/crypto/password-strength-thread.ts'
+import { NEW_PASSWORD, PASSWORD } from './environment.ts'
 import { startPostgres } from './postgres.ts'
 
 /** What all tests of a run share, made at the same time before the first of them. */
@@ -11,11 +14,18 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The documents of both listeners, as JSON. */
     openapi: { api: string; platform: string }
+    /** Of the passwords that most users have. */
+    estimates: [password: string, estimate: Estimate][]
   }
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [stopPostgres] = await Promise.all([startPostgres(project), buildPages(), provideOpenApi(project)])
+  const [stopPostgres] = await Promise.all([
+    startPostgres(project),
+    buildPages(),
+    provideOpenApi(project),
+    provideEstimates(project),
+  ])
   return stopPostgres
 }
 
@@ -27,4 +37,13 @@ async function buildPages(): Promise<void> {
 async function provideOpenApi(project: TestProject): Promise<void> {
   // A linter refuses localhost and example.com.
   project.provide('openapi', await readOpenApi({ PUBLIC_URL: 'https://auth.gatehouse.test' }))
+}
+
+/** An estimate loads dictionaries, which takes a worker of tests most of a second. */
+async function provideEstimates(project: TestProject): Promise<void> {
+  const estimateOf = async (password: string): Promise<[string, Estimate]> => [
+    password,
+    await estimate(password, []),
+  ]
+  project.provide('estimates', await Promise.all([PASSWORD, NEW_PASSWORD].map(estimateOf)))
 }

@@ -21,6 +21,7 @@ import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
 import { whenDone } from './cleanup.ts'
 import { checkApi, checkPlatform } from './contract.ts'
+import { PASSWORD } from './environment.ts'
 import { startMailbox } from './mailbox.ts'
 import { databaseUrl } from './postgres.ts'
 
@@ -54,6 +55,8 @@ export interface Answer {
   body: any
 }
 
+export { NEW_PASSWORD, PASSWORD } from './environment.ts'
+
 interface Call {
   method?: string
   /** Bearer token. */
@@ -80,12 +83,11 @@ export interface Person {
 export const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index))
 
-export const PASSWORD = 'correct horse battery'
-/** For those who change theirs. */
-export const NEW_PASSWORD = 'a chosen password'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
-const estimates = new Map<string, ReturnType<PasswordHasher['estimate']>>()
+const estimates = new Map(
+  inject('estimates').map(([password, estimate]) => [password, Promise.resolve(estimate)]),
+)
 /** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 const sharedHasher = await createCheapHasher()
