@@ -1,15 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Config, loadConfig } from '../../src/config.ts'
 import { readEnvFile } from '../../src/config-files.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { faultsOf, KEY, PRODUCTION } from './production.ts'
 
 /** The file .env, and secrets in files of their own, as systemd, Docker, and Kubernetes provide them (ASVS 13.3.1). */
 
-const folder = await mkdtemp(join(tmpdir(), 'gatehouse-config-'))
-afterAll(() => rm(folder, { recursive: true }))
+const folder = await openFolder()
 
 async function fileOf(content: string | Buffer): Promise<string> {
   const file = join(folder, crypto.randomUUID())
@@ -64,8 +63,7 @@ test('.env in UTF-16 is a fault', async () => {
 
 test('a line of .env that Node ignores is a fault', async () => {
   const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
-  const { variables, faults } = await readText(text)
-  expect(variables).toMatchObject({ HOST: '::', WORKERS: '2' })
+  const { faults } = await readText(text)
   expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value`))
 })
 

@@ -1,19 +1,13 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, inject, onTestFinished, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
+import { openFolder } from '../support/cleanup.ts'
 import { startProgram } from '../support/program.ts'
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const LINTER = resolve(PROJECT, 'node_modules/@redocly/cli/bin/cli.js')
-
-async function openFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-test-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  return folder
-}
 
 test('the documentation is one self-contained page, created without a database (ASVS 2.1.1)', async () => {
   const page = join(await openFolder(), 'page.html')

@@ -1,16 +1,15 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, existsSync, openSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
 import { findServicePlaces } from '../../scripts/kit/places.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses, type Running, SERVER } from '../support/server-process.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 /** A reader of the log can stand still: then lines can be lost, requests cannot. */
 
@@ -29,7 +28,7 @@ async function sendRequests({ address }: Service, count: number): Promise<number
     await body.dump()
     if (statusCode === 401) answered += 1
   }
-  for (let sent = 0; sent < count; sent += 100) await Promise.all(Array.from({ length: 100 }, send))
+  for (let sent = 0; sent < count; sent += 100) await Promise.all(times(100, send))
   return answered
 }
 
@@ -79,8 +78,7 @@ async function startInto(file: number): Promise<Running> {
 }
 
 test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
-  const path = join(folder, 'log')
+  const path = join(await openFolder(), 'log')
   await promisify(execFile)('mkfifo', [path])
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   const service = await startInto(openSync(path, constants.O_WRONLY))
@@ -97,7 +95,6 @@ test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', asy
   service.child.kill('SIGTERM')
   expect(await service.exit).toEqual([0, null])
   log.destroy()
-  await rm(folder, { recursive: true })
 })
 
 const onLinux = test.runIf(process.platform === 'linux')
