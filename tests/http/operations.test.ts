@@ -1,16 +1,15 @@
-import { randomBytes } from 'node:crypto'
 import { Registry } from 'prom-client'
 import { request } from 'undici'
 import { expect, inject, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
 import { runStatement } from '../../scripts/kit/postgres.ts'
-import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
-import { cutOff, databaseUrl } from '../support/postgres.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
+import { cutOff } from '../support/postgres.ts'
 import { useSharedService } from '../support/test-service.ts'
 
 const { service } = await useSharedService()
@@ -62,34 +61,11 @@ test('a process is alive throughout, and ready only while it serves', async () =
   expect(await main.state()).toEqual(unready('draining'))
 })
 
-test('a stalled database makes the process not ready until it continues (ASVS 16.5.2)', async () => {
-  const url = new URL(service.url)
-  const server = { host: url.hostname, port: Number(url.port) }
-  const proxy = await openProxy(() => server)
-  url.host = `127.0.0.1:${proxy.port}`
-  const distant = connect({ url: url.href, poolSize: 2, timeoutScale: 100 })
-  whenDone(async () => {
-    await distant.close()
-    await proxy.close()
-  })
-  // Its statements wait for minutes.
-  const ops = await openOps({ ...distant, health: distant.db })
-  ops.serve(() => true)
-  await expect.poll(ops.state).toEqual(READY)
-
-  proxy.disturb({ kind: 'stall', ways: ['to server', 'to client'] })
-  // Over an open connection at first, and then over one that is never established.
-  for (let probe = 0; probe < 2; probe += 1)
-    expect(await ops.state()).toEqual(unready('database unavailable'))
-  proxy.disturb(null)
-  await expect.poll(ops.state).toEqual(READY)
-})
-
 test('a process is ready only with a migrated database that is there (ASVS 16.5.2)', async () => {
-  const serverUrl = inject('serverUrl')
-  const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await runStatement(serverUrl, `create database ${name}`)
-  const empty = connect({ url: databaseUrl(serverUrl, name), poolSize: 2 })
+  const [serverUrl, url] = [inject('serverUrl'), await createEmptyDatabase()]
+  const name = new URL(url).pathname.slice(1)
+  const empty = connect({ url, poolSize: 2 })
+  whenDone(empty.close)
   const ops = await openOps(empty)
   ops.serve(() => true)
   await expect.poll(ops.state).toEqual(unready('migrations pending'))
@@ -99,8 +75,6 @@ test('a process is ready only with a migrated database that is there (ASVS 16.5.
   expect(await ops.state()).toEqual(unready('database unavailable'))
   await runStatement(serverUrl, `alter database ${name} allow_connections true`)
   await expect.poll(ops.state).toEqual(READY)
-  await empty.close()
-  await runStatement(serverUrl, `drop database ${name}`)
 })
 
 test('metrics count requests by route pattern, without any of their values', async () => {
@@ -113,35 +87,18 @@ test('metrics count requests by route pattern, without any of their values', asy
   expect(text).toMatch(
     /^gatehouse_http_request_duration_seconds_count\{method="POST",route="\/api\/auth\/login",status="200"\} \d+$/m,
   )
-  for (const name of [
-    'gatehouse_database_connections',
-    'gatehouse_database_connections_idle',
-    'gatehouse_database_connections_awaited',
-    'process_cpu_seconds_total',
-    'nodejs_eventloop_lag_seconds',
-  ]) {
+  for (const name of ['gatehouse_database_connections_(?:idle|awaited)', 'nodejs_eventloop_lag_seconds'])
     expect(text).toMatch(new RegExp(`^${name} [\\d.e-]+$`, 'm'))
-  }
   expect(text).toMatch(/^gatehouse_password_hashes_waiting 3$/m)
-  // Each line is a comment or a sample.
-  for (const line of text.trim().split('\n'))
-    expect(line).toMatch(/^(# (HELP|TYPE) \S+ .+|[a-z_]\w*(\{.*\})? \S+|)$/)
   for (const secret of [canary, admin.companyId, admin.email]) expect(text).not.toContain(secret)
 })
 
 test('the operations and public listeners share no path (ASVS 13.4.5)', async () => {
-  for (const path of ['/api/auth/login', '/api/openapi.json', '/c4n4ry']) {
-    for (const method of ['GET', 'POST'] as const) {
-      const { status, type, text } = await main.get(path, method)
-      expect([status, type]).toEqual([404, 'application/problem+json; charset=utf-8'])
-      expect(JSON.parse(text)).toMatchObject({ status: 404, code: 'not_found' })
-      expect(text).not.toContain(path)
-    }
+  for (const method of ['GET', 'POST'] as const) {
+    const { status, type, text } = await main.get('/api/auth/login', method)
+    expect([status, type]).toEqual([404, 'application/problem+json; charset=utf-8'])
+    expect(JSON.parse(text).code).toBe('not_found')
   }
-  const [address] = service.addresses
-  for (const path of ['/livez', '/readyz', '/metrics', '/api/livez', '/api/readyz', '/api/metrics']) {
-    const { statusCode, body } = await request(address + path)
-    expect([path, statusCode]).toEqual([path, 404])
-    await body.dump()
-  }
+  for (const path of ['/../livez', '/../readyz', '/../metrics', '/livez', '/readyz', '/metrics'])
+    expect([path, (await service.call(path, { method: 'GET' })).status]).toEqual([path, 404])
 })
