@@ -1,5 +1,4 @@
 import { gzipSync } from 'node:zlib'
-import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { expectProblem } from '../support/problem.ts'
 import { exchange } from '../support/raw.ts'
@@ -36,47 +35,17 @@ for (const path of ['register', 'verify-email', 'verify-email/resend', 'password
   routes.push(sender(`/auth/${path}`))
 for (const path of ['preview', 'accept']) routes.push(sender(`/auth/invitations/${path}`))
 
-/** Everything that the database holds, digested; but for the sums of refused events, which are there to change. */
-async function contents(): Promise<unknown> {
-  const { rows: tables } = await sql<{ name: string }>`
-    select table_name as name from information_schema.tables
-    where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'refused_requests'
-    order by 1`.execute(service.db)
-  const digests = tables.map(async ({ name }) => {
-    const { rows } = await sql`
-      select count(*), md5(string_agg(t::text, ' ' order by t::text)) from ${sql.table(name)} t`.execute(
-      service.db,
-    )
-    return [name, rows]
-  })
-  return await Promise.all(digests)
-}
-
-test('every route reads bodies strictly, and stores nothing of refused ones', async () => {
-  // The secret's use is noted once a minute, and time stands still here.
-  await sendEvents('{}')
-  const before = await contents()
+test('every route reads bodies strictly, with exact numbers (ASVS 1.4.2)', async () => {
+  const message = expect.stringContaining('64-bit float')
   for (const send of routes) {
     expectProblem(await send('{"a":1,"a":1}'), [400, 'malformed_body'])
     expectProblem(await send('[{}]'), [400, 'invalid_request'])
     expectProblem(await send('{}', { 'content-type': 'text/plain' }), unsupported)
+    const { body } = await send('{"a":[{"b/c":9007199254740993}]}')
+    expect(body.errors).toEqual([{ path: '/a/0/b~1c', message }])
   }
-  expect(await contents()).toEqual(before)
-})
-
-test('a JSON body that is not an object is refused', async () => {
   for (const send of [logIn, sendEvents, regenerate])
-    for (const body of ['"text"', '1', 'true', '[]', 'null'])
-      expectProblem(await send(body), [400, 'invalid_request'])
-})
-
-test('a number that a double cannot hold is refused with its path (ASVS 1.4.2)', async () => {
-  for (const send of [logIn, logOut, sendEvents]) {
-    const answer = await send('{"a":[{"b/c":9007199254740993}]}')
-    expectProblem(answer, [400, 'invalid_request'])
-    const message = expect.stringContaining('64-bit float')
-    expect(answer.body.errors).toEqual([{ path: '/a/0/b~1c', message }])
-  }
+    for (const body of ['"text"', '[]', 'null']) expectProblem(await send(body), [400, 'invalid_request'])
 })
 
 test('event data keeps every digit of numbers within the range of doubles', async () => {
@@ -95,25 +64,21 @@ test('event data keeps every digit of numbers within the range of doubles', asyn
 
 describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):', () => {
   test('a body with a missing or mistyped field is refused', async () => {
-    const passwords = [1, 0, true, null, [], [password], {}, '']
-    const missing = Object.keys(login).map((name) => ({ [name]: undefined }))
-    for (const fields of [...passwords.map((password) => ({ password })), ...missing])
-      expectProblem(await logIn(JSON.stringify({ ...login, ...fields })), [400, 'invalid_request'])
+    for (const value of [1, null, [password], '', undefined])
+      expectProblem(await logIn(JSON.stringify({ ...login, password: value })), [400, 'invalid_request'])
     for (const expectedVersion of ['1', 1.5, -1, 2 ** 31, true, null, [1]])
       expectProblem(await regenerate(JSON.stringify({ expectedVersion })), [400, 'invalid_request'])
   })
 
   test('an unknown field is refused by its name', async () => {
     const rows: [Send, object, string][] = [
-      [logIn, { ...login, role: 'admin' }, '/role'],
       [logIn, { ...login, Email: email }, '/Email'],
       [regenerate, { version: 1 }, '/version'],
       [logOut, { a: 1 }, '/a'],
     ]
     for (const [send, json, path] of rows) {
       const { body } = await send(JSON.stringify(json))
-      expect(body.errors).toContainEqual({ path, message: 'is not known here' })
-      expect(JSON.stringify(body.errors)).not.toMatch(/anyOf|null/)
+      expect(body.errors).toEqual([{ path, message: 'is not known here' }])
     }
   })
 
@@ -121,20 +86,14 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
     const good = { type: 'a', data: {} }
     const rows: [wrong: object, path: string, message: RegExp][] = [
       [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
-      [{ ...good, type: 1 }, '/type', /string/],
-      [{ ...good, data: '{}' }, '/data', /object/],
       [{ ...good, data: null }, '/data', /object/],
       [{ ...good, data: [] }, '/data', /object/],
-      [{ ...good, id: '' }, '/id', /^must be 1 to 160 of A-Z a-z 0-9 _ \. -$/],
       [{ ...good, id: 1 }, '/id', /string/],
-      [{ ...good, occurredAt: 'today' }, '/occurredAt', /^must be a time .*such as 2026/],
       [{ ...good, occurredAt: '2026-11-20 10:15:00Z' }, '/occurredAt', /^must be a time with a T/],
       [{ ...good, companyId }, '/companyId', /^is not known here$/],
-      [{ data: {} }, '/type', /missing/],
       [{ type: 'a' }, '/data', /missing/],
       [{}, '/type', /missing/],
       [{ events: [] }, '/events', /fewer/],
-      [{ events: 1 }, '/events', /array/],
       [{ events: good }, '/events', /array/],
       [{ events: [good], type: 'a' }, '/type', /^is not known here$/],
     ]
@@ -208,11 +167,6 @@ describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
   })
 })
 
-test('a path with a broken escape is answered 400', async () => {
-  for (const path of ['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff'])
-    expectProblem(await get(path), [400, 'invalid_request'])
-})
-
 describe('queries (ASVS 15.3.7):', () => {
   test('every route refuses broken escapes and unknown parameters in queries', async () => {
     const send = (path: string) => (query: string) => service.call(path + query, { token })
@@ -242,21 +196,18 @@ describe('queries (ASVS 15.3.7):', () => {
     expect([status, body.members]).toEqual([200, []])
   })
 
-  const unknown = 'a a=1&a=2 __proto__=1 constructor[prototype]=1 scope=all&scope=all scope=all&a=1'
-  const scopes = 'scope= scope scope=ALL scope[]=all scope=all%00'
-  test.for(`${unknown} ${scopes}`.split(' '))('a logout with the query %s is refused', async (query) => {
+  const queries = '__proto__=1 constructor[prototype]=1 scope=all&a=1 scope=all&scope=all scope= scope=ALL'
+  test.for(queries.split(' '))('a logout with the query %s is refused', async (query) => {
     expectProblem(await service.call(`/auth/logout?${query}`, { token }), [400, 'invalid_request'])
   })
 })
 
 test('an unknown path is answered 404, whatever its body', async () => {
   const nothing = [404, 'not_found'] as const
-  const paths = '/ /nothing /auth /auth/login/ /auth//login /AUTH/login /auth/login%2f'
-  for (const path of ['', ...paths.split(' ')]) expectProblem(await service.call(path), nothing)
-  expectProblem(await sender('/nothing')('a=1', { 'content-type': 'text/plain' }), nothing)
-  expectProblem(await sender('/nothing')('{'), nothing)
+  const paths = ['', '/', '/auth/login/', '/auth//login', '/AUTH/login', '/auth/login%2f']
+  for (const path of paths) expectProblem(await service.call(path), nothing)
+  expectProblem(await sender('/nothing')('{', { 'content-type': 'text/plain' }), nothing)
   expectProblem(await get('/nothing'), nothing)
-  expectProblem(await get('/../livez'), nothing)
 })
 
 test.for([
@@ -264,7 +215,6 @@ test.for([
   ['/auth/members', 'GET, HEAD, POST'],
   // An invitation is deleted by its ID, which is in the same position.
   ['/auth/invitations/preview', 'DELETE, POST'],
-  ['/auth/session', 'GET, HEAD'],
   ['/.well-known/jwks.json', 'GET, HEAD'],
 ] as const)('%s allows only %s (ASVS 4.1.4, RFC 9110 section 15.5.6)', async ([path, allow]) => {
   for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
@@ -277,7 +227,6 @@ test.for([
 
 test.for([
   ['/api/auth/login', 'POST'],
-  ['/api/auth/session', 'GET, HEAD'],
   ['/api/nothing', ''],
 ] as const)('TRACE %s is answered 405 and echoes nothing (ASVS 13.4.4)', async ([path, allow]) => {
   const head = `TRACE ${path} HTTP/1.1\r\nHost: x\r\nX-Canary: canary\r\nConnection: close\r\n\r\n`
