@@ -53,18 +53,3 @@ function importsOf(path: string, code: string): Import[] {
 }
 
 export const show = ({ from, to }: Pick<Import, 'from' | 'to'>) => `${from} -> ${to}`
-
-/** The circles of imports, each as a path such as `a.ts -> b.ts -> a.ts`. */
-export function circlesOf(imports: Pick<Import, 'from' | 'to'>[]): string[] {
-  const targets = Map.groupBy(imports, ({ from }) => from)
-  const circles: string[] = []
-  const done = new Set<string>()
-  function visit(path: string, trail: string[]): void {
-    if (trail.includes(path)) circles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '))
-    if (done.has(path) || trail.includes(path)) return
-    for (const { to } of targets.get(path) ?? []) visit(to, [...trail, path])
-    done.add(path)
-  }
-  for (const path of targets.keys()) visit(path, [])
-  return circles
-}

@@ -1,9 +1,15 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { inject } from 'vitest'
-import type { Answer } from './test-service.ts'
 
 /** Compares every response that a test receives with the OpenAPI document: its status, headers, type, code, and body. */
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the form of the answer that it expects
+  body: any
+}
 
 interface Document {
   paths: Record<string, Record<string, { responses: Record<string, Described | undefined> }>>

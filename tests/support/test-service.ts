@@ -20,10 +20,13 @@ import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
 import { whenDone } from './cleanup.ts'
-import { checkApi, checkPlatform } from './contract.ts'
+import { type Answer, checkApi, checkPlatform } from './contract.ts'
 import { PASSWORD } from './environment.ts'
 import { startMailbox } from './mailbox.ts'
 import { databaseUrl } from './postgres.ts'
+
+export type { Answer } from './contract.ts'
+export { NEW_PASSWORD, PASSWORD } from './environment.ts'
 
 /** Running services for tests, built as in server.ts: one that most files share, and ones with their own database. */
 
@@ -47,15 +50,6 @@ export function createClock(): Clock {
     },
   }
 }
-
-export interface Answer {
-  status: number
-  headers: Record<string, string | string[] | undefined>
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows the form of the answer that it expects
-  body: any
-}
-
-export { NEW_PASSWORD, PASSWORD } from './environment.ts'
 
 interface Call {
   method?: string
