@@ -47,9 +47,6 @@ test.for([
 
 test.for([
   ['nothing', '\r\n'],
-  ['length 0 without a type', 'Content-Length: 0\r\n\r\n'],
-  ['length 0 as JSON', length('application/json')],
-  ['length 0 as text', length('text/plain;charset=UTF-8')],
   ['length 0 of an invalid type', length('json, ;')],
   [
     'an empty chunked form',
