@@ -32,21 +32,6 @@ test('.env.example has every variable and limit with its default (ASVS 2.1.3, 13
   expect(example.match(/^# [^\n]+\n# LIMIT_[^\n]+\n/gm)).toEqual(stated)
 })
 
-test('outside production, the defaults need no other machine', () => {
-  expect(defaults).toMatchObject({
-    databaseUrl: undefined,
-    masterKeys: [],
-    publicUrl: 'http://localhost:3000',
-    hasPages: true,
-    listen: { host: '127.0.0.1', port: 3000 },
-    mail: { smtpUrl: undefined, requireTls: false, clientName: 'localhost' },
-    passkeys: { rpId: 'localhost', origins: ['http://localhost:3000'] },
-    drainDelaySeconds: 0,
-    workers: 1,
-    warnings: [],
-  })
-})
-
 test('every variable can be set', () => {
   const numbers = Object.entries({
     ...{ DRAIN_DELAY_SECONDS: 7, WORKERS: 3, DATABASE_POOL_SIZE: 20, MAX_SESSIONS_PER_MEMBER: 20 },
@@ -129,33 +114,32 @@ test.for(['12#x', '12?x', 'p@ss/word'])('the password %s in a URL must be percen
     ['DATABASE_URL', (config: Config) => config.databaseUrl, 'postgres://user:PASSWORD@db/name'],
     ['SMTP_URL', (config: Config) => config.mail.smtpUrl, 'smtp://user:PASSWORD@mail.example:587'],
   ] as const) {
-    const [fault, ...others] = faultsOf({ [name]: url.replace('PASSWORD', password) })
-    expect([fault, others]).toEqual([expect.stringMatching(`${name}: .*percent-encoded`), []])
-    expect(fault).not.toContain(password)
+    const faults = faultsOf({ [name]: url.replace('PASSWORD', password) })
+    expect(faults).toEqual([expect.stringMatching(`${name}: .*percent-encoded`)])
+    expect(faults[0]).not.toContain(password)
     const encoded = url.replace('PASSWORD', encodeURIComponent(password))
     expect(read(loadConfig({ [name]: encoded }))).toBe(encoded)
   }
 })
 
-test('all faults are reported together by their names (ASVS 13.1.2)', () => {
+test('all faults are reported by their names, without a secret (ASVS 13.1.2, 13.3.1, 16.2.5)', () => {
+  const secret = 'c4n4ry'
   const env = {
-    DATABASE_URL: 'mysql://db',
-    MASTER_KEYS: 'x',
-    PUBLIC_URL: 'auth.example.com',
-    PORT: '65536',
-    OPS_PORT: 'three',
+    DATABASE_URL: `mysql://user:${secret}@db/gatehouse`,
+    MASTER_KEYS: `id:${secret},${secret}:${KEY}x`,
+    PUBLIC_URL: `https://user:${secret}@auth.example`,
+    PORT: secret,
     ACCESS_TOKEN_TTL_SECONDS: '0',
-    COOKIE_IDLE_SECONDS: '1.5',
-    SMTP_URL: 'smtp.example.com',
-    MAIL_FROM: 'nobody',
-    DASHBOARD_ORIGINS: 'https://app.example.com/',
-    TRUST_PROXY: '10.0.0.0/33',
+    SMTP_URL: `http://user:${secret}@smtp.example`,
+    MAIL_FROM: secret,
+    DASHBOARD_ORIGINS: `https://user:${secret}@app.example`,
+    TRUST_PROXY: secret,
     DATABASE_POOL_SIZE: '1',
-    LOG_LEVEL: 'loud',
-    RATE_LIMIT_SCALE: '0',
-    LIMIT_REFRESH: '30',
+    LOG_LEVEL: secret,
+    LIMIT_REFRESH: secret,
   }
   expect(namesOf(env).sort()).toEqual(Object.keys(env).sort())
+  for (const word of [secret, KEY]) expect(faultsOf(env).join()).not.toContain(word)
   const several = { PUBLIC_URL: 'http://a.example/x', MASTER_KEYS: 'x', REFRESH_RACE_SECONDS: '-1' }
   expect(namesOf({ ...PRODUCTION, ...several }).sort()).toEqual(Object.keys(several).sort())
 })
@@ -188,9 +172,12 @@ test('every limit can be set as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)
   expect(loadConfig(env).limits).toEqual(Object.fromEntries(limits))
 })
 
-test('RATE_LIMIT_SCALE scales limits, never below 1', () => {
+test('RATE_LIMIT_SCALE scales limits, never below 1, and not in production', () => {
   expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
   expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
+  for (const scale of ['1000', '0.5'])
+    expect(refused({ RATE_LIMIT_SCALE: scale })).toEqual(['RATE_LIMIT_SCALE'])
+  expect(refused({ RATE_LIMIT_SCALE: '1' })).toEqual([])
 })
 
 test('production requires variables without a safe default', () => {
@@ -210,12 +197,6 @@ test('production drains before it stops, and sends email over TLS by default', (
   expect(loadConfig({ ...PRODUCTION, SMTP_URL }).mail.requireTls).toBe(false)
 })
 
-test('production refuses scaled limits', () => {
-  for (const scale of ['1000', '0.5'])
-    expect(refused({ RATE_LIMIT_SCALE: scale })).toEqual(['RATE_LIMIT_SCALE'])
-  expect(refused({ RATE_LIMIT_SCALE: '1' })).toEqual([])
-})
-
 test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)', () => {
   for (const origin of ['http://auth.example.com', 'http://10.0.0.1', 'http://localhost.example.com']) {
     expect(refused({ PUBLIC_URL: origin })).toEqual(['PUBLIC_URL'])
@@ -225,7 +206,7 @@ test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)'
     expect(refused({ PUBLIC_URL: `http://${host}`, DASHBOARD_ORIGINS: `http://${host}` })).toEqual([])
 })
 
-test('production refuses master keys that are not random (ASVS 11.5.1)', () => {
+test('production accepts random master keys only (ASVS 11.5.1)', () => {
   const weak = [
     Buffer.alloc(32, randomKey('x').subarray(0, 16)),
     Buffer.from(Array.from({ length: 32 }, (_, index) => index)),
@@ -235,9 +216,6 @@ test('production refuses master keys that are not random (ASVS 11.5.1)', () => {
     expect([key, refused({ MASTER_KEYS: `first:${KEY},second:${key}` })]).toEqual([key, ['MASTER_KEYS']])
     expect(namesOf({ MASTER_KEYS: `first:${key}` })).toEqual([])
   }
-})
-
-test('production accepts all random master keys', () => {
   const keys = Array.from({ length: 200 }, (_, index) => randomKey(`key ${index}`).toString('base64'))
   expect(refused({ MASTER_KEYS: keys.map((key, index) => `k${index}:${key}`).join() })).toEqual([])
 })
@@ -276,9 +254,7 @@ test('production refuses limits that are too loose or too strict (ASVS 2.4.1)', 
 
 test('TRUST_PROXY cannot be a large part of the internet (ASVS 4.1.3)', () => {
   for (const network of ['0.0.0.0/0', '128.0.0.0/1', '::ffff:0:0/96', '2000::/3', '10.0.0.0/8,::/0']) {
-    const [fault, ...others] = faultsOf({ TRUST_PROXY: network })
-    expect(fault).toMatch(/TRUST_PROXY: must be the networks of your proxies; .*choose the IP address/)
-    expect(others).toEqual([])
+    expect([network, namesOf({ TRUST_PROXY: network })]).toEqual([network, ['TRUST_PROXY']])
   }
   const networks = '10.0.0.0/8,1.0.0.0/8,fc00::/7,2001:db8::/32,::1,::ffff:10.0.0.0/104'
   expect(faultsOf({ TRUST_PROXY: networks })).toEqual([])
@@ -293,23 +269,4 @@ test('outside production, warnings name reachable listeners and scaled limits', 
     expect.stringContaining('RATE_LIMIT_SCALE=2'),
   ])
   expect(loadConfig({ ...PRODUCTION, HOST: '0.0.0.0', OPS_HOST: '::' }).warnings).toEqual([])
-})
-
-test('a fault never contains a secret (ASVS 13.3.1, 16.2.5)', () => {
-  const secret = 'c4n4ry'
-  const faults = faultsOf({
-    DATABASE_URL: `mysql://user:${secret}@db/gatehouse`,
-    MASTER_KEYS: `id:${secret},${secret}:${KEY}x`,
-    PUBLIC_URL: `https://user:${secret}@auth.example`,
-    SMTP_URL: `http://user:${secret}@smtp.example`,
-    MAIL_FROM: secret,
-    DASHBOARD_ORIGINS: `https://user:${secret}@app.example`,
-    TRUST_PROXY: secret,
-    LIMIT_REFRESH: secret,
-    PORT: secret,
-    LOG_LEVEL: secret,
-  })
-  expect(faults.length).toBeGreaterThanOrEqual(8)
-  expect(faults.join()).not.toContain(secret)
-  expect(faults.join()).not.toContain(KEY)
 })
