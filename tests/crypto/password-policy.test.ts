@@ -27,17 +27,15 @@ test.each([
   ['129', 'z'.repeat(129), TOO_LONG],
   ['128 emoji', '🦊🐻🐼🐨🐯🦁🐮🐷'.repeat(16), null],
   ['129 of two code points each', 'e\u0301'.repeat(129), TOO_LONG],
-])('a password has 8 to 128 characters: %s (ASVS 6.2.1, 6.2.9)', async (_, password, fault) => {
-  expect(await passwordFault(password, person, { hasher })).toBe(fault)
-  expect(isTooLong(password)).toBe(fault === TOO_LONG)
-})
-
-test.each([
-  ['only small letters', 'qvtzkwpjmx'],
-  ['a different script', 'пароль-длинный'],
-])('a password can have %s (ASVS 6.2.5)', async (_, password) => {
-  expect(await passwordFault(password, person, { hasher })).toBeNull()
-})
+  ['only small letters', 'qvtzkwpjmx', null],
+  ['a different script', 'пароль-длинный', null],
+])(
+  'a password has 8 to 128 characters of any kind: %s (ASVS 6.2.1, 6.2.5, 6.2.9)',
+  async (_, password, fault) => {
+    expect(await passwordFault(password, person, { hasher })).toBe(fault)
+    expect(isTooLong(password)).toBe(fault === TOO_LONG)
+  },
+)
 
 test.each([
   ['iloveyou', 'a common password'],
@@ -171,11 +169,7 @@ describe('with a service of breached passwords', () => {
   const [location, endless] = ['http://127.0.0.1:9/', 'x'.repeat(1024 * 1024 + 1)]
   test.for<[string, RequestListener, string]>([
     ['answers 503', (_, response) => response.writeHead(503).end(`${HASH.slice(5)}:1`), 'UnexpectedAnswer'],
-    [
-      'sends elsewhere (ASVS 15.3.2)',
-      (_, response) => response.writeHead(302, { location }).end(),
-      'TypeError',
-    ],
+    ['redirects (ASVS 15.3.2)', (_, response) => response.writeHead(302, { location }).end(), 'TypeError'],
     ['never ends its response', (_, response) => void response.end(endless), 'UnexpectedAnswer'],
     ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
   ])('a range service that %s refuses no password (ASVS 16.5.2)', async ([, answer, cause]) => {
@@ -229,15 +223,12 @@ test('a new password cannot begin with gsp_, an existing one still works', async
 test('operators cannot give a company or a user a weak password (ASVS 6.2.4, 6.2.11)', async () => {
   const { service } = await useSharedService()
   const company = { name: 'Sturdy Company', adminEmail: 'admin@sturdy.example' }
+  const refusal = { code: 'invalid_request', extras: { errors: [{ path: '/password' }] } }
   for (const password of ['password1', 'ADMIN@sturdy.example', 'sturdy company'])
-    await expect(createCompany(service.context, { ...company, password })).rejects.toMatchObject({
-      code: 'invalid_request',
-      extras: { errors: [{ path: '/password' }] },
-    })
+    await expect(createCompany(service.context, { ...company, password })).rejects.toMatchObject(refusal)
   const admin = await service.addCompany({ name: 'Sturdy Company' })
-  await expect(service.addUser(admin, 'viewer', { password: 'sturdy company' })).rejects.toMatchObject({
-    code: 'invalid_request',
-  })
+  const adding = service.addUser(admin, 'viewer', { password: 'sturdy company' })
+  await expect(adding).rejects.toMatchObject(refusal)
   const users = service.db.selectFrom('users').select('email').where('company_id', '=', admin.companyId)
   expect(await users.execute()).toEqual([{ email: admin.email }])
 })
