@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { read, show } from './sources.ts'
 
 /** Which file can import which: the trust map and the rooms are true only if imports run one way. Biome finds circles. */
@@ -99,104 +99,100 @@ test('every file of src has a room and all imports are read', () => {
   expect(sources.map(({ path }) => path).filter((path) => lineOf(path) < 0)).toEqual([])
 })
 
-describe('imports run one way:', () => {
-  test('a room imports only from itself and the lines above it', () => {
-    const wrong = ours.filter(({ from, to }) => lineOf(to) >= lineOf(from) && folderOf(from) !== folderOf(to))
-    expect(wrong.map(show)).toEqual([])
-    // A file that has its own line must follow that line, not the line of its folder.
-    expect(ours.filter(({ from, to }) => lineOf(to) > lineOf(from)).map(show)).toEqual([])
-  })
-
-  test('no layer of a feature imports from a higher one', () => {
-    const within = between((from, to) => from === to).filter(({ from }) => isFeature(from))
-    const wrong = within.filter(({ from, to, isType }) => {
-      const [above, below] = [layerOf(from), layerOf(to)]
-      // Files of one layer can import each other, and every layer can import a type from a guard.
-      return below > above && !(isType && isGuard(to))
-    })
-    expect(wrong.map(show)).toEqual([])
-    expect(
-      between((from, to) => from === to)
-        .filter(({ to }) => isRoutes(to))
-        .map(show),
-    ).toEqual([])
-  })
-
-  test('only app.ts imports routes and guards', () => {
-    const wrong = ours.filter(
-      ({ from, to, isType }) => from !== 'app.ts' && (isRoutes(to) || (isGuard(to) && !isType)),
-    )
-    expect(wrong.map(show)).toEqual([])
-    expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
-  })
-
-  test('pages import only types of the server, which imports only their paths', () => {
-    expect(pages.length).toBeGreaterThan(10)
-    const outwards = pages.flatMap(({ imports }) =>
-      imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
-    )
-    expect(outwards.map(show)).toEqual([])
-    expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([
-      'http/pages.ts -> pages/paths.ts',
-    ])
-    expect(pages.find(({ path }) => path === 'pages/paths.ts')?.imports).toEqual([])
-    const packages = pages.flatMap(({ imports }) =>
-      imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
-    )
-    // The service runs without them, once the pages are built.
-    expect(new Set(packages)).toEqual(
-      new Set(['preact', 'preact/hooks', 'preact-iso/router', '@simplewebauthn/browser', 'lean-qr']),
-    )
-  })
-
-  test('migrations import only kysely', async () => {
-    const imports = (await read('migrations')).flatMap((migration) => migration.imports)
-    expect(imports.length).toBeGreaterThan(0)
-    expect(imports.filter(({ to }) => to !== 'kysely').map(show)).toEqual([])
-  })
+test('a room imports only from itself and the lines above it', () => {
+  const wrong = ours.filter(({ from, to }) => lineOf(to) >= lineOf(from) && folderOf(from) !== folderOf(to))
+  expect(wrong.map(show)).toEqual([])
+  // A file that has its own line must follow that line, not the line of its folder.
+  expect(ours.filter(({ from, to }) => lineOf(to) > lineOf(from)).map(show)).toEqual([])
 })
 
-describe('each thing has one place:', () => {
-  const inDatabase = (path: string) => folderOf(path) === 'database'
-
-  test('SQL is only in repositories and fragments (ASVS 1.2.4)', () => {
-    const statements = /\bsql\s*[`<.]|\.(?:selectFrom|insertInto|updateTable|deleteFrom|mergeInto|with)\(/
-    expect(outside(statements, (path) => inDatabase(path) || isRepository(path))).toEqual([])
-    const raw = /\bsql\s*\.\s*(?:raw|lit|id)\b/
-    expect(outside(raw, (path) => path === 'database/columns.ts')).toEqual([])
-    const drivers = sources.flatMap(({ imports }) => imports.filter(({ to }) => to === 'pg'))
-    const isLocal = (path: string) => path.startsWith('local/postgres/')
-    expect(drivers.filter(({ from }) => !inDatabase(from) && !isLocal(from)).map(show)).toEqual([])
+test('no layer of a feature imports from a higher one', () => {
+  const within = between((from, to) => from === to).filter(({ from }) => isFeature(from))
+  const wrong = within.filter(({ from, to, isType }) => {
+    const [above, below] = [layerOf(from), layerOf(to)]
+    // Files of one layer can import each other, and every layer can import a type from a guard.
+    return below > above && !(isType && isGuard(to))
   })
+  expect(wrong.map(show)).toEqual([])
+  expect(
+    between((from, to) => from === to)
+      .filter(({ to }) => isRoutes(to))
+      .map(show),
+  ).toEqual([])
+})
 
-  test('time and randomness are only in system.ts (ASVS 11.5.1)', () => {
-    const isSystem = (path: string) => path === 'system.ts'
-    expect(outside(/\bDate\.now\b|\bnew Date\(\s*\)|\bDate\(\s*\)/, isSystem)).toEqual([])
-    expect(outside(/\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomInt\b/, () => false)).toEqual(
-      [],
-    )
-    const random = sources.flatMap(({ imports }) =>
-      imports.filter(({ to, names }) => /^(node:)?crypto$/.test(to) && /random/i.test(names)),
-    )
-    expect(random.map(show)).toEqual(['system.ts -> node:crypto'])
-  })
+test('only app.ts imports routes and guards', () => {
+  const wrong = ours.filter(
+    ({ from, to, isType }) => from !== 'app.ts' && (isRoutes(to) || (isGuard(to) && !isType)),
+  )
+  expect(wrong.map(show)).toEqual([])
+  expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
+})
 
-  test('the environment and signals are only in server.ts', () => {
-    expect(outside(/\bprocess\s*\.\s*(?:env|on|once|exit)\b/, (path) => path === 'server.ts')).toEqual([])
-  })
+test('pages import only types of the server, which imports only their paths', () => {
+  expect(pages.length).toBeGreaterThan(10)
+  const outwards = pages.flatMap(({ imports }) =>
+    imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
+  )
+  expect(outwards.map(show)).toEqual([])
+  expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([
+    'http/pages.ts -> pages/paths.ts',
+  ])
+  expect(pages.find(({ path }) => path === 'pages/paths.ts')?.imports).toEqual([])
+  const packages = pages.flatMap(({ imports }) =>
+    imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
+  )
+  // The service runs without them, once the pages are built.
+  expect(new Set(packages)).toEqual(
+    new Set(['preact', 'preact/hooks', 'preact-iso/router', '@simplewebauthn/browser', 'lean-qr']),
+  )
+})
 
-  test('services and repositories do not import Fastify', () => {
-    const isOfHttp = (path: string) =>
-      ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
-      /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||
-      isRoutes(path) ||
-      isGuard(path) ||
-      isPlugin(path) ||
-      nameOf(path) === 'schemas'
-    const wrong = sources.flatMap(({ path, imports }) =>
-      isOfHttp(path) ? [] : imports.filter(({ to }) => /^@?fastify\b/.test(to)),
-    )
-    expect(wrong.map(show)).toEqual([])
-    expect(sources.filter(({ path }) => isFeature(path) && !isOfHttp(path)).length).toBeGreaterThan(30)
-  })
+test('migrations import only kysely', async () => {
+  const imports = (await read('migrations')).flatMap((migration) => migration.imports)
+  expect(imports.length).toBeGreaterThan(0)
+  expect(imports.filter(({ to }) => to !== 'kysely').map(show)).toEqual([])
+})
+
+const inDatabase = (path: string) => folderOf(path) === 'database'
+
+test('SQL is only in repositories and fragments (ASVS 1.2.4)', () => {
+  const statements = /\bsql\s*[`<.]|\.(?:selectFrom|insertInto|updateTable|deleteFrom|mergeInto|with)\(/
+  expect(outside(statements, (path) => inDatabase(path) || isRepository(path))).toEqual([])
+  const raw = /\bsql\s*\.\s*(?:raw|lit|id)\b/
+  expect(outside(raw, (path) => path === 'database/columns.ts')).toEqual([])
+  const drivers = sources.flatMap(({ imports }) => imports.filter(({ to }) => to === 'pg'))
+  const isLocal = (path: string) => path.startsWith('local/postgres/')
+  expect(drivers.filter(({ from }) => !inDatabase(from) && !isLocal(from)).map(show)).toEqual([])
+})
+
+test('time and randomness are only in system.ts (ASVS 11.5.1)', () => {
+  const isSystem = (path: string) => path === 'system.ts'
+  expect(outside(/\bDate\.now\b|\bnew Date\(\s*\)|\bDate\(\s*\)/, isSystem)).toEqual([])
+  expect(outside(/\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomInt\b/, () => false)).toEqual(
+    [],
+  )
+  const random = sources.flatMap(({ imports }) =>
+    imports.filter(({ to, names }) => /^(node:)?crypto$/.test(to) && /random/i.test(names)),
+  )
+  expect(random.map(show)).toEqual(['system.ts -> node:crypto'])
+})
+
+test('the environment and signals are only in server.ts', () => {
+  expect(outside(/\bprocess\s*\.\s*(?:env|on|once|exit)\b/, (path) => path === 'server.ts')).toEqual([])
+})
+
+test('services and repositories do not import Fastify', () => {
+  const isOfHttp = (path: string) =>
+    ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
+    /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||
+    isRoutes(path) ||
+    isGuard(path) ||
+    isPlugin(path) ||
+    nameOf(path) === 'schemas'
+  const wrong = sources.flatMap(({ path, imports }) =>
+    isOfHttp(path) ? [] : imports.filter(({ to }) => /^@?fastify\b/.test(to)),
+  )
+  expect(wrong.map(show)).toEqual([])
+  expect(sources.filter(({ path }) => isFeature(path) && !isOfHttp(path)).length).toBeGreaterThan(30)
 })

@@ -40,63 +40,61 @@ function runAll(networks: string[]): Promise<string> {
   return promise
 }
 
-describe('turns of the event loop:', () => {
-  test('a turn begins a request of each network before the second of one network', async () => {
-    // The first request begins immediately, unless this process was held up just then.
-    expect(await runAll([...'aaaaaaaaabcbc'])).toMatch(/^a?abcabca{6,7}$/)
-  })
+test('a turn begins a request of each network before the second of one network', async () => {
+  // The first request begins immediately, unless this process was held up just then.
+  expect(await runAll([...'aaaaaaaaabcbc'])).toMatch(/^a?abcabca{6,7}$/)
+})
 
-  test('a turn begins requests of known networks and strangers in alternation', async () => {
-    // Here too, the first can begin immediately.
-    expect(await runAll([...'abcdefghijklmXXXYYY'])).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
-  })
+test('a turn begins requests of known networks and strangers in alternation', async () => {
+  // Here too, the first can begin immediately.
+  expect(await runAll([...'abcdefghijklmXXXYYY'])).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
+})
 
-  test('a long turn begins one stranger, and all known networks', async () => {
-    const turns = createTurns()
-    const begun = { known: 0, stranger: 0 }
-    const counting = (kind: keyof typeof begun) => () => {
-      begun[kind] += 1
-      return true
-    }
-    /** A turn that other work makes long. */
-    const longTurn = async () => {
-      await nextTurn()
-      spin(LONG_MS)
-    }
-    for (const _ of times(800, () => {})) enter(turns, 'a', counting('stranger'))
-    for (const _ of times(10, () => {})) await longTurn()
-    // From here on they are held back, although they do next to nothing.
-    begun.stranger = 0
-    for (const _ of times(20, () => {})) enter(turns, 'B', counting('known'))
-    let turnsPassed = 0
-    while (begun.known < 20) {
-      await longTurn()
-      turnsPassed += 1
-    }
-    expect(begun.stranger).toBeGreaterThanOrEqual(1)
-    expect(begun.stranger).toBeLessThanOrEqual(turnsPassed + 1)
-  })
+test('a long turn begins one stranger, and all known networks', async () => {
+  const turns = createTurns()
+  const begun = { known: 0, stranger: 0 }
+  const counting = (kind: keyof typeof begun) => () => {
+    begun[kind] += 1
+    return true
+  }
+  /** A turn that other work makes long. */
+  const longTurn = async () => {
+    await nextTurn()
+    spin(LONG_MS)
+  }
+  for (const _ of times(800, () => {})) enter(turns, 'a', counting('stranger'))
+  for (const _ of times(10, () => {})) await longTurn()
+  // From here on they are held back, although they do next to nothing.
+  begun.stranger = 0
+  for (const _ of times(20, () => {})) enter(turns, 'B', counting('known'))
+  let turnsPassed = 0
+  while (begun.known < 20) {
+    await longTurn()
+    turnsPassed += 1
+  }
+  expect(begun.stranger).toBeGreaterThanOrEqual(1)
+  expect(begun.stranger).toBeLessThanOrEqual(turnsPassed + 1)
+})
 
-  test('a turn does not count a request with nothing left to begin', async () => {
-    const turns = createTurns()
-    let asked = 0
-    const { promise, resolve } = Promise.withResolvers<void>()
-    enter(turns, 'b', () => {
-      spin(SHORT_MS)
-      return true
-    })
-    for (const _ of times(500, () => {}))
-      enter(turns, 'a', () => {
-        asked += 1
-        return false
-      })
+test('a turn does not count a request with nothing left to begin', async () => {
+  const turns = createTurns()
+  let asked = 0
+  const { promise, resolve } = Promise.withResolvers<void>()
+  enter(turns, 'b', () => {
+    spin(SHORT_MS)
+    return true
+  })
+  for (const _ of times(500, () => {}))
     enter(turns, 'a', () => {
-      resolve()
-      return true
+      asked += 1
+      return false
     })
-    await promise
-    expect(asked).toBe(500)
+  enter(turns, 'a', () => {
+    resolve()
+    return true
   })
+  await promise
+  expect(asked).toBe(500)
 })
 
 describe('waiting requests:', async () => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createUnreadAnswers } from '../../src/edge/unread.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
@@ -50,49 +50,47 @@ test('only unread responses that hold memory end after ten seconds', async () =>
   for (const socket of [honest, slow]) socket.destroy()
 })
 
-describe('unread responses:', () => {
-  function openSender(writableLength: number) {
-    const socket = {
-      writableLength,
-      bytesWritten: 1_000,
-      isClosed: false,
-      destroy() {
-        socket.isClosed = true
-        return socket as never
-      },
-    }
-    return socket
+function openSender(writableLength: number) {
+  const socket = {
+    writableLength,
+    bytesWritten: 1_000,
+    isClosed: false,
+    destroy() {
+      socket.isClosed = true
+      return socket as never
+    },
   }
+  return socket
+}
 
-  test('each unread response has its own ten seconds', () => {
-    const answers = createUnreadAnswers()
-    const socket = openSender(100)
-    answers.add(socket)
-    answers.check(0)
-    socket.writableLength = 1
-    answers.check(9_999)
-    Object.assign(socket, { writableLength: 100, bytesWritten: 2_000 })
-    answers.check(10_001)
-    answers.check(20_000)
-    socket.writableLength = 0
-    answers.check(20_001)
-    socket.writableLength = 100
-    answers.check(30_000)
-    expect(answers.check(39_999)).toBe(0)
-    expect(answers.check(40_000)).toBe(1)
-    expect(socket.isClosed).toBe(true)
-    expect(answers.connections).toBe(0)
-  })
+test('each unread response has its own ten seconds', () => {
+  const answers = createUnreadAnswers()
+  const socket = openSender(100)
+  answers.add(socket)
+  answers.check(0)
+  socket.writableLength = 1
+  answers.check(9_999)
+  Object.assign(socket, { writableLength: 100, bytesWritten: 2_000 })
+  answers.check(10_001)
+  answers.check(20_000)
+  socket.writableLength = 0
+  answers.check(20_001)
+  socket.writableLength = 100
+  answers.check(30_000)
+  expect(answers.check(39_999)).toBe(0)
+  expect(answers.check(40_000)).toBe(1)
+  expect(socket.isClosed).toBe(true)
+  expect(answers.connections).toBe(0)
+})
 
-  test('the largest unread responses end first when all are too much', () => {
-    const answers = createUnreadAnswers(1_000)
-    const sockets = [300, 500, 400, 0, 200].map(openSender)
-    for (const socket of sockets) answers.add(socket)
-    expect(answers.check(0)).toBe(1)
-    expect(sockets.map(({ isClosed }) => isClosed)).toEqual([false, true, false, false, false])
-    for (const socket of times(2, () => openSender(600))) answers.add(socket)
-    expect(answers.check(1)).toBe(2)
-    expect(answers.connections).toBe(4)
-    expect(answers.check(2)).toBe(0)
-  })
+test('the largest unread responses end first when all are too much', () => {
+  const answers = createUnreadAnswers(1_000)
+  const sockets = [300, 500, 400, 0, 200].map(openSender)
+  for (const socket of sockets) answers.add(socket)
+  expect(answers.check(0)).toBe(1)
+  expect(sockets.map(({ isClosed }) => isClosed)).toEqual([false, true, false, false, false])
+  for (const socket of times(2, () => openSender(600))) answers.add(socket)
+  expect(answers.check(1)).toBe(2)
+  expect(answers.connections).toBe(4)
+  expect(answers.check(2)).toBe(0)
 })
