@@ -17,17 +17,10 @@ function takeApart(sealed: string): [id: string, bytes: Buffer] {
 
 const putTogether = (id: string, bytes: Buffer) => `${id}.${bytes.toString('base64url')}`
 
-test('sealed bytes open unchanged, and contain no part of the plaintext', () => {
-  for (const plaintext of [Buffer.alloc(0), secret])
-    expect(sealer.open(sealer.seal(plaintext, CONTEXT), CONTEXT)).toEqual(plaintext)
-  const [, bytes] = takeApart(sealer.seal(secret, CONTEXT))
-  for (let at = 0; at + 4 <= secret.length; at += 1)
-    expect(bytes.includes(secret.subarray(at, at + 4))).toBe(false)
-})
-
 test('a changed sealed value does not open (ASVS 11.3.2, 11.3.3)', () => {
   const [id, bytes] = takeApart(sealer.seal(secret, CONTEXT))
   expect(bytes).toHaveLength(12 + secret.length + 16)
+  expect(sealer.open(putTogether(id, bytes), CONTEXT)).toEqual(secret)
   const isRefused = (changed: Buffer) =>
     expect(() => sealer.open(putTogether(id, changed), CONTEXT)).toThrow()
   for (const at of bytes.keys()) {
@@ -81,13 +74,10 @@ test('sealing requires a master key (ASVS 11.2.5)', () => {
   expect(() => createSealer([], randomBytes)).toThrow('needs a master key')
 })
 
-test('derived keys differ by purpose and master key (RFC 5869, section 3.2)', () => {
-  const derived = [first, second].flatMap(({ key }) =>
-    ['sealing', 'refresh tokens'].map((purpose) => deriveKey(key, purpose)),
-  )
-  expect(new Set(derived.map((key) => key.toString('hex'))).size).toBe(4)
-  for (const key of derived) expect(key).toHaveLength(32)
+test('keys are derived by HKDF of purpose and master key (RFC 5869, section 3.2)', () => {
   // What is stored and what is out in the field depend on these bytes.
-  const expected = hkdfSync('sha256', first.key, '', 'gatehouse refresh tokens', 32)
-  expect(deriveKey(first.key, 'refresh tokens')).toEqual(Buffer.from(expected))
+  for (const purpose of ['sealing', 'refresh tokens']) {
+    const expected = hkdfSync('sha256', first.key, '', `gatehouse ${purpose}`, 32)
+    expect(deriveKey(first.key, purpose)).toEqual(Buffer.from(expected))
+  }
 })
