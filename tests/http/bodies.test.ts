@@ -128,12 +128,9 @@ describe('the type of a body (ASVS 4.1.1):', () => {
 
   test('every spelling of JSON in UTF-8 is accepted', async () => {
     for (const type of [
-      'application/json',
       'Application/JSON',
-      'application/json; charset=utf-8',
       'application/json;charset="UTF-8"',
-      'application/json;',
-      'application/json; charset=utf8',
+      'application/json; charset=utf8;',
       'application/json\t;\tversion=1 ; charset=utf-8;; x="a;\\"charset=x"',
     ]) {
       const headers = { 'content-type': type, 'content-encoding': 'Identity' }
@@ -167,39 +164,24 @@ describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
   })
 })
 
-describe('queries (ASVS 15.3.7):', () => {
-  test('every route refuses broken escapes and unknown parameters in queries', async () => {
-    const send = (path: string) => (query: string) => service.call(path + query, { token })
-    const reads = ['/auth/audit', '/auth/session', '/.well-known/jwks.json', '/openapi.json']
-    for (const withQuery of [
-      ...reads.map((path) => (query: string) => get(path + query)),
-      (query: string) => service.call(`/auth/login${query}`, { json: login }),
-      (query: string) => service.send(companyId, secret, '{"type":"a","data":{}}', { query }),
-      (query: string) => service.call(`/auth/refresh${query}`, { token: refreshToken }),
-      ...['/auth/logout', '/auth/webhook-secret/status', '/auth/webhook-secret/regenerate'].map(send),
-    ]) {
-      const broken = await withQuery('?a=%ff')
-      const message = expect.stringMatching(/percent-escapes/)
-      expect(broken.body.errors).toEqual([{ path: '/querystring', message }])
-      expectProblem(await withQuery('?a=1'), [400, 'invalid_request'])
-    }
-    expectProblem(await get('/../sign-in?%ff'), [400, 'invalid_request'])
-  })
+test('every route refuses broken escapes and unknown parameters in queries (ASVS 15.3.7)', async () => {
+  const reads = ['/auth/audit', '/auth/session', '/.well-known/jwks.json', '/openapi.json']
+  const message = expect.stringMatching(/percent-escapes/)
+  for (const withQuery of [
+    ...reads.map((path) => (query: string) => get(path + query)),
+    (query: string) => service.call(`/auth/login${query}`, { json: login }),
+    (query: string) => service.call(`/auth/logout${query}`, { token }),
+    (query: string) => service.send(companyId, secret, '{"type":"a","data":{}}', { query }),
+  ]) {
+    expect((await withQuery('?a=%c3&%a9')).body.errors).toEqual([{ path: '/querystring', message }])
+    expectProblem(await withQuery('?a=1'), [400, 'invalid_request'])
+  }
+  expectProblem(await get('/../sign-in?%ff'), [400, 'invalid_request'])
+})
 
-  test('a search is refused unless its escapes are whole UTF-8', async () => {
-    const message = expect.stringMatching(/percent-escapes/)
-    for (const text of ['%', '%z', '%zz', '%e', '%c3', '%c3&%a9', '%c0%af', '%ed%a0%80', '%u0041']) {
-      const { body } = await get(`/auth/members?search=${text}`)
-      expect([text, body.errors]).toEqual([text, [{ path: '/querystring', message }]])
-    }
-    const { status, body } = await get('/auth/members?search=%c3%89%F0%9F%98%80%25&limit=5')
-    expect([status, body.members]).toEqual([200, []])
-  })
-
-  const queries = '__proto__=1 constructor[prototype]=1 scope=all&a=1 scope=all&scope=all scope= scope=ALL'
-  test.for(queries.split(' '))('a logout with the query %s is refused', async (query) => {
-    expectProblem(await service.call(`/auth/logout?${query}`, { token }), [400, 'invalid_request'])
-  })
+const queries = '__proto__=1 constructor[prototype]=1 scope=all&a=1 scope=all&scope=all scope= scope=ALL'
+test.for(queries.split(' '))('a logout with the query %s is refused (ASVS 15.3.7)', async (query) => {
+  expectProblem(await service.call(`/auth/logout?${query}`, { token }), [400, 'invalid_request'])
 })
 
 test('an unknown path is answered 404, whatever its body', async () => {
