@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createBodyBudget } from '../../src/edge/body-budget.ts'
 import { answersOn, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -8,147 +8,143 @@ import { openTestService, times } from '../support/test-service.ts'
 
 const OVERLOADED = expect.objectContaining({ code: 'overloaded' })
 
-describe('the budget of bodies:', () => {
-  test('the body budget gives one network its share, and takes it back', () => {
-    const budget = createBodyBudget(1_000, 250)
-    const holding = budget.open('192.0.2.1', 0)
-    holding.take(250)
-    expect(() => holding.take(1)).toThrow(OVERLOADED)
-    expect(() => budget.open('192.0.2.1', 1)).toThrow(OVERLOADED)
-    budget.open('192.0.2.2', 250)
-    holding.release()
-    // Of a finished request.
-    holding.take(10)
-    expect(budget.bytes).toBe(0)
-    budget.open('192.0.2.1', 250).take(250)
-    expect(budget.bytes).toBe(250)
-  })
-
-  /** Fills the budget as far as it goes with unfinished bodies, and returns those that had to go. */
-  function fill(budget: ReturnType<typeof createBodyBudget>, networks: string[]): Set<string> {
-    const dropped = new Set<string>()
-    for (const network of networks) {
-      const holding = budget.open(network, 0)
-      holding.onDrop(() => dropped.add(network))
-      const takeAll = () => {
-        for (;;) holding.take(10)
-      }
-      expect(takeAll).toThrow(OVERLOADED)
-    }
-    return dropped
-  }
-
-  test('the body budget has room for one more network', () => {
-    const budget = createBodyBudget(64_000, 16_000)
-    const networks = times(20, (index) => `192.0.2.${index}`)
-    const dropped = fill(budget, networks)
-    expect(budget.bytes).toBeGreaterThan(60_000)
-    budget.open('198.51.100.1', 400).take(400)
-    expect(budget.bytes).toBeLessThanOrEqual(64_000)
-    // The first four filled it, and each of the others needed some of it.
-    expect([...dropped]).toContain('192.0.2.0')
-    expect(dropped.size).toBeLessThan(20)
-  })
-
-  test('the body budget counts all /64 of an IPv6 /48 together', () => {
-    const budget = createBodyBudget(64_000, 16_000)
-    const networks = times(20, (index) => `2001:db8:1:${index}::`)
-    const dropped = fill(budget, networks)
-    expect(dropped.size).toBe(0)
-    expect(budget.bytes).toBe(64_000)
-    budget.open('2001:db8:2:1::', 16_000).take(16_000)
-    expect(dropped.size).toBe(1)
-  })
-
-  test('the body budget never drops a complete body', () => {
-    const budget = createBodyBudget(64_000, 64_000)
-    const holding = budget.open('192.0.2.1', 0)
-    holding.onDrop(() => expect.unreachable())
-    holding.take(64_000)
-    holding.onDrop(undefined)
-    expect(() => budget.open('192.0.2.2', 0).take(1)).toThrow(OVERLOADED)
-    holding.release()
-    budget.open('192.0.2.2', 0).take(1)
-  })
+test('the body budget gives one network its share, and takes it back', () => {
+  const budget = createBodyBudget(1_000, 250)
+  const holding = budget.open('192.0.2.1', 0)
+  holding.take(250)
+  expect(() => holding.take(1)).toThrow(OVERLOADED)
+  expect(() => budget.open('192.0.2.1', 1)).toThrow(OVERLOADED)
+  budget.open('192.0.2.2', 250)
+  holding.release()
+  // Of a finished request.
+  holding.take(10)
+  expect(budget.bytes).toBe(0)
+  budget.open('192.0.2.1', 250).take(250)
+  expect(budget.bytes).toBe(250)
 })
 
-describe('unfinished bodies:', async () => {
-  const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
-  const [address = ''] = service.addresses
-  const admin = await service.addCompany()
-  const secret = await service.newSecret(admin)
-  const bytesHeld = () => service.metric('gatehouse_body_bytes')
-  const head = (from: string, length: string) =>
-    [
-      'POST /api/events/ingest HTTP/1.1',
-      'Host: gatehouse.example',
-      'Content-Type: application/json',
-      length,
-      `X-Forwarded-For: ${from}`,
-      `X-Company-Id: ${admin.companyId}`,
-      'webhook-id: msg_1',
-      `webhook-timestamp: ${Math.floor(service.clock.now() / 1000)}`,
-      `webhook-signature: v1,${Buffer.alloc(32).toString('base64')}`,
-      '',
-      '',
-    ].join('\r\n')
-  const KEPT = Buffer.alloc(500_000, ' ')
-  const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
-  const send = (from: string) =>
-    service.send(admin.companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
-
-  test('bodies of one network are held up to its share, then freed', async () => {
-    const from = '192.0.2.1'
-    const sockets = times(40, () => open(address))
-    for (const socket of sockets) {
-      socket.resume()
-      socket.write(head(from, 'Content-Length: 520000'))
-      socket.write(KEPT)
+/** Fills the budget as far as it goes with unfinished bodies, and returns those that had to go. */
+function fill(budget: ReturnType<typeof createBodyBudget>, networks: string[]): Set<string> {
+  const dropped = new Set<string>()
+  for (const network of networks) {
+    const holding = budget.open(network, 0)
+    holding.onDrop(() => dropped.add(network))
+    const takeAll = () => {
+      for (;;) holding.take(10)
     }
-    await expect.poll(bytesHeld).toBeGreaterThan(15 * 1024 * 1024)
-    expect(await bytesHeld()).toBeLessThanOrEqual(16 * 1024 * 1024)
+    expect(takeAll).toThrow(OVERLOADED)
+  }
+  return dropped
+}
 
-    const socket = open(address)
-    socket.write(head(from, 'Content-Length: 520000\r\nConnection: close'))
-    const [refused] = await answersOn(socket)
-    expect([refused?.status, refused?.headers['retry-after']]).toEqual([503, '1'])
-    expect(JSON.parse(refused?.body ?? '{}').code).toBe('overloaded')
-    expect((await send('192.0.2.2')).status).toBe(202)
+test('the body budget has room for one more network', () => {
+  const budget = createBodyBudget(64_000, 16_000)
+  const networks = times(20, (index) => `192.0.2.${index}`)
+  const dropped = fill(budget, networks)
+  expect(budget.bytes).toBeGreaterThan(60_000)
+  budget.open('198.51.100.1', 400).take(400)
+  expect(budget.bytes).toBeLessThanOrEqual(64_000)
+  // The first four filled it, and each of the others needed some of it.
+  expect([...dropped]).toContain('192.0.2.0')
+  expect(dropped.size).toBeLessThan(20)
+})
 
-    for (const each of sockets) each.destroy()
-    await expect.poll(bytesHeld).toBe(0)
-    expect((await send(from)).status).toBe(202)
-  })
+test('the body budget counts all /64 of an IPv6 /48 together', () => {
+  const budget = createBodyBudget(64_000, 16_000)
+  const networks = times(20, (index) => `2001:db8:1:${index}::`)
+  const dropped = fill(budget, networks)
+  expect(dropped.size).toBe(0)
+  expect(budget.bytes).toBe(64_000)
+  budget.open('2001:db8:2:1::', 16_000).take(16_000)
+  expect(dropped.size).toBe(1)
+})
 
-  test('chunked bodies count as they arrive, and are answered 503 without room', async () => {
-    const from = '192.0.2.3'
-    // A byte in each chunk takes more than its byte.
-    const bytes = '1\r\n \r\n'.repeat(20_000)
-    const sockets = times(4, () => open(address))
-    const answers = sockets.map(answersOn)
-    for (const socket of sockets)
-      socket.write(`${head(from, 'Transfer-Encoding: chunked\r\nConnection: close')}${bytes}`)
-    await expect.poll(bytesHeld).toBeGreaterThan(10 * 1024 * 1024)
-    for (const socket of sockets) socket.write('0\r\n\r\n')
-    const statuses = (await Promise.all(answers)).map(([answer]) => answer?.status)
-    expect(new Set(statuses)).toEqual(new Set([401, 503]))
-    await expect.poll(bytesHeld).toBe(0)
-  })
+test('the body budget never drops a complete body', () => {
+  const budget = createBodyBudget(64_000, 64_000)
+  const holding = budget.open('192.0.2.1', 0)
+  holding.onDrop(() => expect.unreachable())
+  holding.take(64_000)
+  holding.onDrop(undefined)
+  expect(() => budget.open('192.0.2.2', 0).take(1)).toThrow(OVERLOADED)
+  holding.release()
+  budget.open('192.0.2.2', 0).take(1)
+})
 
-  test('bodies behind an open request are freed when their connection resets', async () => {
-    const socket = open(address)
+const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
+const bytesHeld = () => service.metric('gatehouse_body_bytes')
+const head = (from: string, length: string) =>
+  [
+    'POST /api/events/ingest HTTP/1.1',
+    'Host: gatehouse.example',
+    'Content-Type: application/json',
+    length,
+    `X-Forwarded-For: ${from}`,
+    `X-Company-Id: ${admin.companyId}`,
+    'webhook-id: msg_1',
+    `webhook-timestamp: ${Math.floor(service.clock.now() / 1000)}`,
+    `webhook-signature: v1,${Buffer.alloc(32).toString('base64')}`,
+    '',
+    '',
+  ].join('\r\n')
+const KEPT = Buffer.alloc(500_000, ' ')
+const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
+const send = (from: string) =>
+  service.send(admin.companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
+
+test('bodies of one network are held up to its share, then freed', async () => {
+  const from = '192.0.2.1'
+  const sockets = times(40, () => open(address))
+  for (const socket of sockets) {
     socket.resume()
-    // The first request waits for its session's row, and the answer to the second one for that of the first.
-    const { accessToken, session } = await service.loginAs(admin)
-    await service.db.transaction().execute(async (tx) => {
-      await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
-      socket.write(
-        `POST /api/auth/logout HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${accessToken}\r\nContent-Length: 0\r\n\r\n`,
-      )
-      socket.write(`${head('192.0.2.4', `Content-Length: ${payload.length}`)}${payload}`)
-      await expect.poll(bytesHeld).toBeGreaterThan(400_000)
-      socket.resetAndDestroy()
-      await expect.poll(bytesHeld).toBe(0)
-    })
+    socket.write(head(from, 'Content-Length: 520000'))
+    socket.write(KEPT)
+  }
+  await expect.poll(bytesHeld).toBeGreaterThan(15 * 1024 * 1024)
+  expect(await bytesHeld()).toBeLessThanOrEqual(16 * 1024 * 1024)
+
+  const socket = open(address)
+  socket.write(head(from, 'Content-Length: 520000\r\nConnection: close'))
+  const [refused] = await answersOn(socket)
+  expect([refused?.status, refused?.headers['retry-after']]).toEqual([503, '1'])
+  expect(JSON.parse(refused?.body ?? '{}').code).toBe('overloaded')
+  expect((await send('192.0.2.2')).status).toBe(202)
+
+  for (const each of sockets) each.destroy()
+  await expect.poll(bytesHeld).toBe(0)
+  expect((await send(from)).status).toBe(202)
+})
+
+test('chunked bodies count as they arrive, and are answered 503 without room', async () => {
+  const from = '192.0.2.3'
+  // A byte in each chunk takes more than its byte.
+  const bytes = '1\r\n \r\n'.repeat(20_000)
+  const sockets = times(4, () => open(address))
+  const answers = sockets.map(answersOn)
+  for (const socket of sockets)
+    socket.write(`${head(from, 'Transfer-Encoding: chunked\r\nConnection: close')}${bytes}`)
+  await expect.poll(bytesHeld).toBeGreaterThan(10 * 1024 * 1024)
+  for (const socket of sockets) socket.write('0\r\n\r\n')
+  const statuses = (await Promise.all(answers)).map(([answer]) => answer?.status)
+  expect(new Set(statuses)).toEqual(new Set([401, 503]))
+  await expect.poll(bytesHeld).toBe(0)
+})
+
+test('bodies behind an open request are freed when their connection resets', async () => {
+  const socket = open(address)
+  socket.resume()
+  // The first request waits for its session's row, and the answer to the second one for that of the first.
+  const { accessToken, session } = await service.loginAs(admin)
+  await service.db.transaction().execute(async (tx) => {
+    await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
+    socket.write(
+      `POST /api/auth/logout HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${accessToken}\r\nContent-Length: 0\r\n\r\n`,
+    )
+    socket.write(`${head('192.0.2.4', `Content-Length: ${payload.length}`)}${payload}`)
+    await expect.poll(bytesHeld).toBeGreaterThan(400_000)
+    socket.resetAndDestroy()
+    await expect.poll(bytesHeld).toBe(0)
   })
 })

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createTurns, type Turns } from '../../src/edge/turns.ts'
 import { answersOn, exchange, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -97,117 +97,115 @@ test('a turn does not count a request with nothing left to begin', async () => {
   expect(asked).toBe(500)
 })
 
-describe('waiting requests:', async () => {
-  const PROXY = '127.0.0.7'
-  const ORIGIN = 'https://app.example.com'
-  const service = await openTestService({ env: { TRUST_PROXY: PROXY, DASHBOARD_ORIGINS: ORIGIN } })
-  const [address = ''] = service.addresses
-  const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
-  const from = (ipAddress: string) => `X-Forwarded-For: ${ipAddress}\r\n`
-  const longRequest = (headers: string) =>
-    `POST /api/nothing ${HEAD}${headers}Content-Type: application/json\r\nContent-Length: 300000\r\n\r\n`
-  const nothing = (headers: string) => `GET /api/nothing ${HEAD}${headers}\r\n`
+const PROXY = '127.0.0.7'
+const ORIGIN = 'https://app.example.com'
+const service = await openTestService({ env: { TRUST_PROXY: PROXY, DASHBOARD_ORIGINS: ORIGIN } })
+const [address = ''] = service.addresses
+const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
+const from = (ipAddress: string) => `X-Forwarded-For: ${ipAddress}\r\n`
+const longRequest = (headers: string) =>
+  `POST /api/nothing ${HEAD}${headers}Content-Type: application/json\r\nContent-Length: 300000\r\n\r\n`
+const nothing = (headers: string) => `GET /api/nothing ${HEAD}${headers}\r\n`
 
-  test('a known network overtakes the requests of 200 strangers', async () => {
-    const { accessToken } = await service.loginAs(await service.addCompany())
-    const own = from('198.51.100.7')
-    const check = `GET /api/auth/session ${HEAD}${own}Authorization: Bearer ${accessToken}\r\n\r\n`
-    const connectOne = async () => {
-      const socket = open(address, PROXY)
-      await once(socket, 'connect')
-      return socket
-    }
-    const strangers = await Promise.all(times(200, connectOne))
-    const member = await connectOne()
-    const order: string[] = []
-    const ask = async (socket: typeof member, who: string, bytes: string) => {
-      socket.write(bytes)
-      await once(socket, 'data')
-      order.push(who)
-    }
-    await ask(member, 'member', check)
-    order.length = 0
-    await Promise.all([
-      ...strangers.map((socket, n) => ask(socket, 'stranger', nothing(from(`198.18.0.${n}`)))),
-      ask(member, 'member', nothing(own)),
-    ])
-    // It was sent last, and strangers take turns by network.
-    expect(order.indexOf('member')).toBeLessThan(150)
-    for (const socket of [...strangers, member]) socket.destroy()
-  })
+test('a known network overtakes the requests of 200 strangers', async () => {
+  const { accessToken } = await service.loginAs(await service.addCompany())
+  const own = from('198.51.100.7')
+  const check = `GET /api/auth/session ${HEAD}${own}Authorization: Bearer ${accessToken}\r\n\r\n`
+  const connectOne = async () => {
+    const socket = open(address, PROXY)
+    await once(socket, 'connect')
+    return socket
+  }
+  const strangers = await Promise.all(times(200, connectOne))
+  const member = await connectOne()
+  const order: string[] = []
+  const ask = async (socket: typeof member, who: string, bytes: string) => {
+    socket.write(bytes)
+    await once(socket, 'data')
+    order.push(who)
+  }
+  await ask(member, 'member', check)
+  order.length = 0
+  await Promise.all([
+    ...strangers.map((socket, n) => ask(socket, 'stranger', nothing(from(`198.18.0.${n}`)))),
+    ask(member, 'member', nothing(own)),
+  ])
+  // It was sent last, and strangers take turns by network.
+  expect(order.indexOf('member')).toBeLessThan(150)
+  for (const socket of [...strangers, member]) socket.destroy()
+})
 
-  test('only an active credential makes a network known', async () => {
-    const own = `${from('198.51.100.8')}Connection: close\r\n`
-    const headersOf = async (headers: string, path: string) => {
-      const socket = open(address, PROXY)
-      socket.write(`GET /api${path} ${HEAD}${headers}\r\n`)
-      return (await answersOn(socket))[0]?.headers
-    }
-    const { accessToken } = await service.loginAs(await service.addCompany())
-    const credential = `Authorization: Bearer ${accessToken}\r\n`
-    expect(await headersOf(own, '/.well-known/jwks.json')).not.toHaveProperty('x-network-proven')
-    expect(await headersOf(own + credential, '/auth/session')).toHaveProperty('x-network-proven', '1')
-  })
+test('only an active credential makes a network known', async () => {
+  const own = `${from('198.51.100.8')}Connection: close\r\n`
+  const headersOf = async (headers: string, path: string) => {
+    const socket = open(address, PROXY)
+    socket.write(`GET /api${path} ${HEAD}${headers}\r\n`)
+    return (await answersOn(socket))[0]?.headers
+  }
+  const { accessToken } = await service.loginAs(await service.addCompany())
+  const credential = `Authorization: Bearer ${accessToken}\r\n`
+  expect(await headersOf(own, '/.well-known/jwks.json')).not.toHaveProperty('x-network-proven')
+  expect(await headersOf(own + credential, '/auth/session')).toHaveProperty('x-network-proven', '1')
+})
 
-  test('requests are answered 503, and end their connection, when a thousand wait (RFC 9112, 9.6)', async () => {
-    const { accessToken } = await service.loginAs(await service.addCompany())
-    const [full, other] = [from('198.51.100.9'), from('198.51.100.10')]
-    const credential = `Authorization: Bearer ${accessToken}\r\n`
-    // On a connection of the proxy, between two requests of a network that has room.
-    const refusedBetween = [
-      `GET /api/auth/session ${HEAD}${other}${credential}\r\n`,
-      nothing(`${full}Origin: ${ORIGIN}\r\n`),
-      `POST /api/auth/logout ${HEAD}${other}${credential}Content-Length: 0\r\n\r\n`,
-    ].join('')
-    const openAll = (count: number) => times(count, () => open(address, PROXY))
-    const [crowd, late] = [openAll(150), openAll(20)]
-    await Promise.all([...crowd, ...late].map((socket) => once(socket, 'connect')))
-    // A turn accepts one connection. When the last is served, all are accepted.
-    await exchange(address, nothing('Connection: close\r\n'))
-    const answersOfLate = late.map((socket) => answersOn(socket))
-    const served = Promise.race(crowd.map((socket) => once(socket, 'data')))
-    for (const socket of crowd) socket.write(nothing(full).repeat(8))
-    for (const socket of late) socket.write(refusedBetween)
-    for (const answers of await Promise.all(answersOfLate)) {
-      expect(answers.map(({ status }) => status)).toEqual([200, 503])
-      const [, refused] = answers
-      const { code, status, requestId } = JSON.parse(refused?.body ?? '{}')
-      expect([status, code]).toEqual([503, 'overloaded'])
-      expect(refused?.headers).toMatchObject({
-        'retry-after': expect.stringMatching(/^\d+$/),
-        connection: 'close',
-        'x-request-id': requestId,
-        'access-control-allow-origin': ORIGIN,
-      })
-    }
-    expect(String(await served)).toMatch(/^HTTP\/1\.1 404 /)
-    for (const socket of crowd) socket.destroy()
-    const shed = await service.metric('gatehouse_requests_shed_total{reason="turn"}')
-    expect(shed).toBeGreaterThanOrEqual(late.length)
-    expect((await service.getSession({ token: accessToken })).status).toBe(200)
-  })
-
-  test('waiting requests are bounded by what is read of their bodies', async () => {
-    const sockets = times(400, () => open(address))
-    await exchange(address, nothing('Connection: close\r\n'))
-    const all = sockets.map((socket) => once(socket, 'data'))
-    for (const socket of sockets) socket.write(longRequest('') + ' '.repeat(1_000))
-    const answers = (await Promise.all(all)).map(String)
-    for (const socket of sockets) socket.destroy()
-    const refused = answers.filter((answer) => answer.startsWith('HTTP/1.1 503 '))
-    expect(refused.length).toBeGreaterThan(10)
-    for (const answer of refused) expect(answer).toContain('Too many bodies are being sent at once')
-  })
-
-  test('requests that only announce long bodies leave room for others', async () => {
-    // As much as is there for all: 64 MiB, from many networks.
-    const sockets = times(300, () => open(address, PROXY))
-    await exchange(address, nothing('Connection: close\r\n'))
-    sockets.forEach((socket, n) => {
-      socket.write(longRequest(from(`198.18.${n >> 8}.${n & 255}`)))
+test('requests are answered 503, and end their connection, when a thousand wait (RFC 9112, 9.6)', async () => {
+  const { accessToken } = await service.loginAs(await service.addCompany())
+  const [full, other] = [from('198.51.100.9'), from('198.51.100.10')]
+  const credential = `Authorization: Bearer ${accessToken}\r\n`
+  // On a connection of the proxy, between two requests of a network that has room.
+  const refusedBetween = [
+    `GET /api/auth/session ${HEAD}${other}${credential}\r\n`,
+    nothing(`${full}Origin: ${ORIGIN}\r\n`),
+    `POST /api/auth/logout ${HEAD}${other}${credential}Content-Length: 0\r\n\r\n`,
+  ].join('')
+  const openAll = (count: number) => times(count, () => open(address, PROXY))
+  const [crowd, late] = [openAll(150), openAll(20)]
+  await Promise.all([...crowd, ...late].map((socket) => once(socket, 'connect')))
+  // A turn accepts one connection. When the last is served, all are accepted.
+  await exchange(address, nothing('Connection: close\r\n'))
+  const answersOfLate = late.map((socket) => answersOn(socket))
+  const served = Promise.race(crowd.map((socket) => once(socket, 'data')))
+  for (const socket of crowd) socket.write(nothing(full).repeat(8))
+  for (const socket of late) socket.write(refusedBetween)
+  for (const answers of await Promise.all(answersOfLate)) {
+    expect(answers.map(({ status }) => status)).toEqual([200, 503])
+    const [, refused] = answers
+    const { code, status, requestId } = JSON.parse(refused?.body ?? '{}')
+    expect([status, code]).toEqual([503, 'overloaded'])
+    expect(refused?.headers).toMatchObject({
+      'retry-after': expect.stringMatching(/^\d+$/),
+      connection: 'close',
+      'x-request-id': requestId,
+      'access-control-allow-origin': ORIGIN,
     })
-    const { status } = await service.call('/auth/login', { json: { companyId: 'x'.repeat(6_000) } })
-    expect(status).toBe(400)
-    for (const socket of sockets) socket.destroy()
+  }
+  expect(String(await served)).toMatch(/^HTTP\/1\.1 404 /)
+  for (const socket of crowd) socket.destroy()
+  const shed = await service.metric('gatehouse_requests_shed_total{reason="turn"}')
+  expect(shed).toBeGreaterThanOrEqual(late.length)
+  expect((await service.getSession({ token: accessToken })).status).toBe(200)
+})
+
+test('waiting requests are bounded by what is read of their bodies', async () => {
+  const sockets = times(400, () => open(address))
+  await exchange(address, nothing('Connection: close\r\n'))
+  const all = sockets.map((socket) => once(socket, 'data'))
+  for (const socket of sockets) socket.write(longRequest('') + ' '.repeat(1_000))
+  const answers = (await Promise.all(all)).map(String)
+  for (const socket of sockets) socket.destroy()
+  const refused = answers.filter((answer) => answer.startsWith('HTTP/1.1 503 '))
+  expect(refused.length).toBeGreaterThan(10)
+  for (const answer of refused) expect(answer).toContain('Too many bodies are being sent at once')
+})
+
+test('requests that only announce long bodies leave room for others', async () => {
+  // As much as is there for all: 64 MiB, from many networks.
+  const sockets = times(300, () => open(address, PROXY))
+  await exchange(address, nothing('Connection: close\r\n'))
+  sockets.forEach((socket, n) => {
+    socket.write(longRequest(from(`198.18.${n >> 8}.${n & 255}`)))
   })
+  const { status } = await service.call('/auth/login', { json: { companyId: 'x'.repeat(6_000) } })
+  expect(status).toBe(400)
+  for (const socket of sockets) socket.destroy()
 })

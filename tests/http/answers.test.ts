@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { linesAbout } from '../support/log-lines.ts'
 import { cutOff } from '../support/postgres.ts'
 import { exchange } from '../support/raw.ts'
@@ -74,115 +74,113 @@ function expectCommonHeaders({ status, headers }: Headed): void {
 const corsOf = ({ headers }: Headed) =>
   Object.keys(headers).filter((name) => name.startsWith('access-control-'))
 
-describe('every response has the security headers, an ID, and a charset (ASVS 3.2.1, 3.4.1, 3.4.3, 3.4.4, 3.4.5, 3.4.6, 3.4.8, 3.5.8, 4.1.1, 13.4.6, 14.3.2):', () => {
-  test.for(Object.entries(answers))(
-    'the response %s has all headers, with CORS only for listed origins (ASVS 3.4.2)',
-    async ([name, ask]) => {
-      for (const headers of [{}, { origin: EVIL }, { origin: LISTED }]) {
-        const answer = await ask(headers)
-        expect(answer.status).toBe(Number.parseInt(name, 10))
-        expectCommonHeaders(answer)
-        if (!('origin' in headers) || headers.origin === EVIL) expect(corsOf(answer)).toEqual([])
-        else
-          expect(answer.headers).toMatchObject({
-            'access-control-allow-origin': LISTED,
-            'access-control-allow-credentials': 'true',
-            vary: expect.stringMatching(/origin/i),
-          })
-      }
-    },
-  )
-
-  test('a response to bytes that are not HTTP has all headers', async () => {
-    const answer = await sendRaw('no HTTP\r\n', {})
-    expect(answer.status).toBe(400)
-    expectCommonHeaders(answer)
-  })
-
-  test.for([
-    ['a guarded path', '/auth/webhook-secret/status', 405],
-    ['an unknown path', '/nothing', 404],
-    ['a broken escape', '/%zz', 400],
-    ['a long ID', `/auth/sessions/${'a'.repeat(300)}`, 405],
-  ] as const)('a preflight for %s allows listed origins the headers it names', async ([, path, status]) => {
-    // Tracing libraries of pages add the last three.
-    const names = 'authorization,content-type,x-session-id,traceparent,baggage,sentry-trace'
-    const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': names }
-    const preflight = (origin: string) =>
-      service.call(path, { method: 'OPTIONS', headers: { origin, ...asked } })
-    const answer = await preflight(LISTED)
-    expect(answer.status).toBe(204)
-    expectCommonHeaders(answer)
-    expect(answer.headers).toMatchObject({
-      'access-control-allow-origin': LISTED,
-      'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
-      'access-control-allow-headers': names,
-    })
-    const refusal = await preflight(EVIL)
-    expect([refusal.status, corsOf(refusal)]).toEqual([status, []])
-    expectCommonHeaders(refusal)
-  })
-
-  test('the key set and the OpenAPI document can be cached for 5 minutes', async () => {
-    for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
-      for (const method of ['GET', 'HEAD']) {
-        const { status, headers } = await service.call(path, { method })
-        expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
-        expectCommonHeaders({ status, headers: { ...headers, 'cache-control': 'no-store' } })
-      }
-      // Their refusals cannot.
-      expect((await service.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
-    }
-  })
-
-  test('each response has a new ID, never one that the client sent (ASVS 16.4.1)', async () => {
-    const sent = { headers: { 'x-request-id': 'canary' } }
-    const received = await Promise.all(times(5, () => service.call('/nothing', sent)))
-    const ids = new Set(received.map(({ headers }) => headers['x-request-id']))
-    expect(ids.size).toBe(5)
-    expect(ids).not.toContain('canary')
-  })
-
-  test('an unforeseen fault has details only in the log, without values (ASVS 16.2.5, 16.5.1, 16.5.4)', async () => {
-    const broken = await openTestService()
-    const person = await broken.addCompany()
-    const key = await broken.newSecret(person)
-    await sql`alter table events add constraint no_canary check (data::text not like '%c4n4ry%')`.execute(
-      broken.db,
-    )
-    const answer = await broken.send(person.companyId, key, { type: 'a', data: { a: 'c4n4ry' } })
-    expect([answer.status, answer.body.code]).toEqual([500, 'internal_error'])
-    expectCommonHeaders(answer)
-    expect(JSON.stringify(answer.body)).not.toMatch(
-      /canary|c4n4ry|23514|relation|insert|kysely|node_modules| at /i,
-    )
-    const stack = expect.stringMatching(/^ +at /)
-    const err = { code: '23514', constraint: 'no_canary', message: '', stack }
-    expect(await linesAbout(broken, answer, 2)).toMatchObject([
-      { level: 50, msg: 'internal_error', err },
-      { level: 30, status: 500, code: 'internal_error' },
-    ])
-    expect(broken.logs.join('')).not.toContain('c4n4ry')
-  })
-
-  test('requests are answered 503 with Retry-After while the database is away (ASVS 16.5.2)', async () => {
-    const cut = await openTestService()
-    const person = await cut.addCompany()
-    const secret = await cut.newSecret(person)
-    const { accessToken, refreshToken } = await cut.loginAs(person)
-    await cutOff(inject('serverUrl'), new URL(cut.url).pathname.slice(1))
-    for (const answer of await Promise.all([
-      cut.login(person),
-      cut.refresh(refreshToken),
-      cut.getSession({ token: accessToken }),
-      cut.send(person.companyId, secret, event),
-    ])) {
-      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable'])
-      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+test.for(Object.entries(answers))(
+  'the response %s has all headers, with CORS only for listed origins (ASVS 3.2.1, 3.4.1, 3.4.2, 3.4.3, 3.4.4, 3.4.5, 3.4.6, 3.4.8, 3.5.8, 4.1.1, 13.4.6, 14.3.2)',
+  async ([name, ask]) => {
+    for (const headers of [{}, { origin: EVIL }, { origin: LISTED }]) {
+      const answer = await ask(headers)
+      expect(answer.status).toBe(Number.parseInt(name, 10))
       expectCommonHeaders(answer)
-      expect(JSON.stringify(answer.body)).not.toMatch(/connection|postgres|administrator|55000|57P01/i)
+      if (!('origin' in headers) || headers.origin === EVIL) expect(corsOf(answer)).toEqual([])
+      else
+        expect(answer.headers).toMatchObject({
+          'access-control-allow-origin': LISTED,
+          'access-control-allow-credentials': 'true',
+          vary: expect.stringMatching(/origin/i),
+        })
     }
+  },
+)
+
+test('a response to bytes that are not HTTP has all headers', async () => {
+  const answer = await sendRaw('no HTTP\r\n', {})
+  expect(answer.status).toBe(400)
+  expectCommonHeaders(answer)
+})
+
+test.for([
+  ['a guarded path', '/auth/webhook-secret/status', 405],
+  ['an unknown path', '/nothing', 404],
+  ['a broken escape', '/%zz', 400],
+  ['a long ID', `/auth/sessions/${'a'.repeat(300)}`, 405],
+] as const)('a preflight for %s allows listed origins the headers it names', async ([, path, status]) => {
+  // Tracing libraries of pages add the last three.
+  const names = 'authorization,content-type,x-session-id,traceparent,baggage,sentry-trace'
+  const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': names }
+  const preflight = (origin: string) =>
+    service.call(path, { method: 'OPTIONS', headers: { origin, ...asked } })
+  const answer = await preflight(LISTED)
+  expect(answer.status).toBe(204)
+  expectCommonHeaders(answer)
+  expect(answer.headers).toMatchObject({
+    'access-control-allow-origin': LISTED,
+    'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
+    'access-control-allow-headers': names,
   })
+  const refusal = await preflight(EVIL)
+  expect([refusal.status, corsOf(refusal)]).toEqual([status, []])
+  expectCommonHeaders(refusal)
+})
+
+test('the key set and the OpenAPI document can be cached for 5 minutes', async () => {
+  for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers } = await service.call(path, { method })
+      expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
+      expectCommonHeaders({ status, headers: { ...headers, 'cache-control': 'no-store' } })
+    }
+    // Their refusals cannot.
+    expect((await service.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
+  }
+})
+
+test('each response has a new ID, never one that the client sent (ASVS 16.4.1)', async () => {
+  const sent = { headers: { 'x-request-id': 'canary' } }
+  const received = await Promise.all(times(5, () => service.call('/nothing', sent)))
+  const ids = new Set(received.map(({ headers }) => headers['x-request-id']))
+  expect(ids.size).toBe(5)
+  expect(ids).not.toContain('canary')
+})
+
+test('an unforeseen fault has details only in the log, without values (ASVS 16.2.5, 16.5.1, 16.5.4)', async () => {
+  const broken = await openTestService()
+  const person = await broken.addCompany()
+  const key = await broken.newSecret(person)
+  await sql`alter table events add constraint no_canary check (data::text not like '%c4n4ry%')`.execute(
+    broken.db,
+  )
+  const answer = await broken.send(person.companyId, key, { type: 'a', data: { a: 'c4n4ry' } })
+  expect([answer.status, answer.body.code]).toEqual([500, 'internal_error'])
+  expectCommonHeaders(answer)
+  expect(JSON.stringify(answer.body)).not.toMatch(
+    /canary|c4n4ry|23514|relation|insert|kysely|node_modules| at /i,
+  )
+  const stack = expect.stringMatching(/^ +at /)
+  const err = { code: '23514', constraint: 'no_canary', message: '', stack }
+  expect(await linesAbout(broken, answer, 2)).toMatchObject([
+    { level: 50, msg: 'internal_error', err },
+    { level: 30, status: 500, code: 'internal_error' },
+  ])
+  expect(broken.logs.join('')).not.toContain('c4n4ry')
+})
+
+test('requests are answered 503 with Retry-After while the database is away (ASVS 16.5.2)', async () => {
+  const cut = await openTestService()
+  const person = await cut.addCompany()
+  const secret = await cut.newSecret(person)
+  const { accessToken, refreshToken } = await cut.loginAs(person)
+  await cutOff(inject('serverUrl'), new URL(cut.url).pathname.slice(1))
+  for (const answer of await Promise.all([
+    cut.login(person),
+    cut.refresh(refreshToken),
+    cut.getSession({ token: accessToken }),
+    cut.send(person.companyId, secret, event),
+  ])) {
+    expect([answer.status, answer.body.code]).toEqual([503, 'unavailable'])
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+    expectCommonHeaders(answer)
+    expect(JSON.stringify(answer.body)).not.toMatch(/connection|postgres|administrator|55000|57P01/i)
+  }
 })
 
 test('an origin is listed only if it is the same in every character (ASVS 3.4.2)', async () => {

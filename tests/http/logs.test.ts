@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Line, linesAbout, linesOf } from '../support/log-lines.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
@@ -26,117 +26,118 @@ async function expectLine(asking: Promise<Answer>, expected: Line): Promise<void
   expect({ companyId, userId, sessionId, memberId, isLive, code, reason }).toEqual(expected)
 }
 
-describe('every request leaves one line (ASVS 16.2.1, 16.2.2, 16.2.4, 16.3.1, 16.3.2):', () => {
-  const sessionId = expect.any(String)
-  const own = { companyId, userId, sessionId: session.id }
-  const failed = { code: 'invalid_credentials', reason: 'wrong_password', companyId, userId }
-  const denied = { code: 'permission_denied', companyId, userId: viewer.userId, sessionId }
-  const refused = { ...own, code: 'invalid_request' }
-  const unsigned = { code: 'invalid_signature' }
-  const [get, patch] = [{ method: 'GET' }, { method: 'PATCH' }]
-  const missing = { ...get, code: 'missing_credentials' }
-  const broken = { ...patch, code: 'invalid_request' }
-  const status = '/auth/webhook-secret/status'
-  const otherSecret = `whsec_${randomBytes(32).toString('base64')}`
-  const [login, read, logout, ingest] = ['/auth/login', '/auth/session', '/auth/logout', '/events/ingest']
-  const rows: [string, () => Promise<Answer>, route: string, status: number, others: Line][] = [
-    ['a sign-in', () => service.login(admin), login, 200, { ...own, sessionId }],
-    ['a refused sign-in', () => service.login({ ...admin, password: 'wrong' }), login, 401, failed],
-    ['a read', () => service.getSession({ token }), read, 200, { ...get, ...own }],
-    ['a missing credential', () => service.getSession({}), read, 401, missing],
-    ['a denial', () => service.call(status, { token: viewerToken }), status, 403, denied],
-    ['a refused body', () => service.call(logout, { token, json: { a: 1 } }), logout, 400, refused],
-    ['a refresh', () => service.refresh(refreshToken), '/auth/refresh', 200, own],
-    ['events', () => service.send(companyId, secret, event), ingest, 202, { companyId }],
-    ['a wrong signature', () => service.send(companyId, otherSecret, event), ingest, 401, unsigned],
-    ['an unknown path', () => service.call('/nothing'), 'none', 404, { code: 'not_found' }],
-    ['a broken %-escape', () => service.call('/%', patch), 'none', 400, broken],
-  ]
-  const inAll = ({ headers }: Pick<Answer, 'headers'>) => ({
-    level: 30,
-    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-    service: 'gatehouse',
-    requestId: headers['x-request-id'],
-    ipAddress: '127.0.0.1',
-  })
+const sessionId = expect.any(String)
+const own = { companyId, userId, sessionId: session.id }
+const failed = { code: 'invalid_credentials', reason: 'wrong_password', companyId, userId }
+const denied = { code: 'permission_denied', companyId, userId: viewer.userId, sessionId }
+const refused = { ...own, code: 'invalid_request' }
+const unsigned = { code: 'invalid_signature' }
+const [get, patch] = [{ method: 'GET' }, { method: 'PATCH' }]
+const missing = { ...get, code: 'missing_credentials' }
+const broken = { ...patch, code: 'invalid_request' }
+const status = '/auth/webhook-secret/status'
+const otherSecret = `whsec_${randomBytes(32).toString('base64')}`
+const [login, read, logout, ingest] = ['/auth/login', '/auth/session', '/auth/logout', '/events/ingest']
+const rows: [string, () => Promise<Answer>, route: string, status: number, others: Line][] = [
+  ['a sign-in', () => service.login(admin), login, 200, { ...own, sessionId }],
+  ['a refused sign-in', () => service.login({ ...admin, password: 'wrong' }), login, 401, failed],
+  ['a read', () => service.getSession({ token }), read, 200, { ...get, ...own }],
+  ['a missing credential', () => service.getSession({}), read, 401, missing],
+  ['a denial', () => service.call(status, { token: viewerToken }), status, 403, denied],
+  ['a refused body', () => service.call(logout, { token, json: { a: 1 } }), logout, 400, refused],
+  ['a refresh', () => service.refresh(refreshToken), '/auth/refresh', 200, own],
+  ['events', () => service.send(companyId, secret, event), ingest, 202, { companyId }],
+  ['a wrong signature', () => service.send(companyId, otherSecret, event), ingest, 401, unsigned],
+  ['an unknown path', () => service.call('/nothing'), 'none', 404, { code: 'not_found' }],
+  ['a broken %-escape', () => service.call('/%', patch), 'none', 400, broken],
+]
+const inAll = ({ headers }: Pick<Answer, 'headers'>) => ({
+  level: 30,
+  time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+  service: 'gatehouse',
+  requestId: headers['x-request-id'],
+  ipAddress: '127.0.0.1',
+})
 
-  test.for(rows)('the log has one line about %s', async ([, ask, path, status, others]) => {
+test.for(rows)(
+  'the log has one line about %s (ASVS 16.2.1, 16.2.2, 16.2.4, 16.3.1, 16.3.2)',
+  async ([, ask, path, status, others]) => {
     const answer = await ask()
     const route = path === 'none' ? path : `/api${path}`
     const line = { ...inAll(answer), method: 'POST', ms: expect.any(Number), route, status, ...others }
     expect(await linesAbout(service, answer)).toEqual([line])
-  })
+  },
+)
 
-  test('the log has one line about bytes that are not HTTP', async () => {
-    const [answer] = await exchange(address, 'no HTTP\r\n\r\n')
-    if (!answer) throw new Error('there is no answer')
-    const line = { ...inAll(answer), status: 400, code: 'malformed_http' }
-    expect(await linesAbout(service, answer)).toEqual([line])
-  })
+test('the log has one line about bytes that are not HTTP', async () => {
+  const [answer] = await exchange(address, 'no HTTP\r\n\r\n')
+  if (!answer) throw new Error('there is no answer')
+  const line = { ...inAll(answer), status: 400, code: 'malformed_http' }
+  expect(await linesAbout(service, answer)).toEqual([line])
+})
 
-  test('the log names the user of an ended session or an expired token', async () => {
-    const { companyId, userId, ...person } = await service.addCompany()
-    const { accessToken, session } = await service.loginAs({ companyId, ...person })
-    const cookie = await service.cookieOf({ companyId, userId, ...person })
-    await service.call('/auth/logout?scope=all', { cookie })
-    const ended = { companyId, userId, code: 'session_ended', reason: 'logout' }
-    await expectLine(service.getSession({ cookie }), { ...ended, sessionId: expect.any(String) })
-    await expectLine(service.getSession({ token: accessToken }), { ...ended, sessionId: session.id })
-    service.clock.advance(3600)
-    const expired = { companyId, userId, sessionId: session.id, code: 'token_expired' }
-    await expectLine(service.getSession({ token: accessToken }), expired)
-  })
+test('the log names the user of an ended session or an expired token', async () => {
+  const { companyId, userId, ...person } = await service.addCompany()
+  const { accessToken, session } = await service.loginAs({ companyId, ...person })
+  const cookie = await service.cookieOf({ companyId, userId, ...person })
+  await service.call('/auth/logout?scope=all', { cookie })
+  const ended = { companyId, userId, code: 'session_ended', reason: 'logout' }
+  await expectLine(service.getSession({ cookie }), { ...ended, sessionId: expect.any(String) })
+  await expectLine(service.getSession({ token: accessToken }), { ...ended, sessionId: session.id })
+  service.clock.advance(3600)
+  const expired = { companyId, userId, sessionId: session.id, code: 'token_expired' }
+  await expectLine(service.getSession({ token: accessToken }), expired)
+})
 
-  test('platform requests log their session, and whether it is live', async () => {
-    const client = await addClient(service)
-    const person = await service.addCompany()
-    const { accessToken, refreshToken, session } = await service.loginAs(person)
-    const ofToken = { companyId: person.companyId, userId: person.userId, sessionId: session.id }
-    const cookie = await service.cookieOf(person)
-    const ofCookie = { ...ofToken, sessionId: (await service.getSession({ cookie })).body.session.id }
-    const headers = { 'x-original-method': 'GET' }
-    const verify = (credential: object, query = '') =>
-      service.ask(`/verify${query}`, { method: 'GET', headers, ...credential })
-    const live = { isLive: true }
-    await expectLine(verify({ token: accessToken }), { ...ofToken, ...live })
-    await expectLine(verify({ cookie }), { ...ofCookie, ...live })
-    const denied = { ...ofCookie, ...live, code: 'permission_denied' }
-    await expectLine(verify({ cookie }, '?permission=a'), denied)
-    await expectLine(introspect(service, client, accessToken), { ...ofToken, ...live })
-    await expectLine(introspect(service, client, cookie), { ...ofCookie, ...live })
+test('platform requests log their session, and whether it is live', async () => {
+  const client = await addClient(service)
+  const person = await service.addCompany()
+  const { accessToken, refreshToken, session } = await service.loginAs(person)
+  const ofToken = { companyId: person.companyId, userId: person.userId, sessionId: session.id }
+  const cookie = await service.cookieOf(person)
+  const ofCookie = { ...ofToken, sessionId: (await service.getSession({ cookie })).body.session.id }
+  const headers = { 'x-original-method': 'GET' }
+  const verify = (credential: object, query = '') =>
+    service.ask(`/verify${query}`, { method: 'GET', headers, ...credential })
+  const live = { isLive: true }
+  await expectLine(verify({ token: accessToken }), { ...ofToken, ...live })
+  await expectLine(verify({ cookie }), { ...ofCookie, ...live })
+  const denied = { ...ofCookie, ...live, code: 'permission_denied' }
+  await expectLine(verify({ cookie }, '?permission=a'), denied)
+  await expectLine(introspect(service, client, accessToken), { ...ofToken, ...live })
+  await expectLine(introspect(service, client, cookie), { ...ofCookie, ...live })
 
-    const invalid = { isLive: false, code: 'invalid_token' }
-    await expectLine(verify({ token: 'x' }), invalid)
-    await expectLine(introspect(service, client, refreshToken), invalid)
-    await service.call('/auth/logout?scope=all', { cookie })
-    const ended = { isLive: false, code: 'session_ended', reason: 'logout' }
-    await expectLine(verify({ token: accessToken }), { ...ofToken, ...ended })
-    await expectLine(introspect(service, client, cookie), { ...ofCookie, ...ended })
-    service.clock.advance(3600)
-    const expired = { ...ofToken, isLive: false, code: 'token_expired' }
-    await expectLine(verify({ token: accessToken }), expired)
-    await expectLine(introspect(service, client, accessToken), expired)
-  })
+  const invalid = { isLive: false, code: 'invalid_token' }
+  await expectLine(verify({ token: 'x' }), invalid)
+  await expectLine(introspect(service, client, refreshToken), invalid)
+  await service.call('/auth/logout?scope=all', { cookie })
+  const ended = { isLive: false, code: 'session_ended', reason: 'logout' }
+  await expectLine(verify({ token: accessToken }), { ...ofToken, ...ended })
+  await expectLine(introspect(service, client, cookie), { ...ofCookie, ...ended })
+  service.clock.advance(3600)
+  const expired = { ...ofToken, isLive: false, code: 'token_expired' }
+  await expectLine(verify({ token: accessToken }), expired)
+  await expectLine(introspect(service, client, accessToken), expired)
+})
 
-  test('the log names the member that a change concerns', async () => {
-    const person = await service.addCompany()
-    const { companyId } = person
-    const { userId, email } = await service.addUser(person)
-    const { accessToken: token, session } = await service.loginAs(person)
-    const member = `/auth/members/${userId.toUpperCase()}`
-    const byAdmin = { companyId, userId: person.userId, sessionId: session.id, memberId: userId }
-    const change = { method: 'PATCH', token, json: { role: 'analyst' } }
-    await expectLine(service.call(member, change), byAdmin)
-    await service.call('/auth/password/forgot', { json: { companyId, email } })
-    const reset = { token: (await mailbox.mailTo(email)).token, newPassword: 'another fine battery' }
-    await expectLine(service.call('/auth/password/reset', { json: reset }), { companyId, userId })
-    const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
-    const newEmail = `new-${email}`
-    await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
-    const json = { token: (await mailbox.mailTo(newEmail)).token }
-    await expectLine(service.call('/auth/email/confirm', { json }), { companyId, userId: person.userId })
-    await expectLine(service.call(member, { method: 'DELETE', token }), byAdmin)
-  })
+test('the log names the member that a change concerns', async () => {
+  const person = await service.addCompany()
+  const { companyId } = person
+  const { userId, email } = await service.addUser(person)
+  const { accessToken: token, session } = await service.loginAs(person)
+  const member = `/auth/members/${userId.toUpperCase()}`
+  const byAdmin = { companyId, userId: person.userId, sessionId: session.id, memberId: userId }
+  const change = { method: 'PATCH', token, json: { role: 'analyst' } }
+  await expectLine(service.call(member, change), byAdmin)
+  await service.call('/auth/password/forgot', { json: { companyId, email } })
+  const reset = { token: (await mailbox.mailTo(email)).token, newPassword: 'another fine battery' }
+  await expectLine(service.call('/auth/password/reset', { json: reset }), { companyId, userId })
+  const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+  const newEmail = `new-${email}`
+  await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
+  const json = { token: (await mailbox.mailTo(newEmail)).token }
+  await expectLine(service.call('/auth/email/confirm', { json }), { companyId, userId: person.userId })
+  await expectLine(service.call(member, { method: 'DELETE', token }), byAdmin)
 })
 
 test('no log line holds a secret or an injected line (ASVS 14.2.1, 16.2.5, 16.4.1)', async () => {
