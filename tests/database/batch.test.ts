@@ -149,20 +149,6 @@ test('items that keep arriving do not put off a second statement', async () => {
   await finish()
 })
 
-test('items with equal keys go one after the other, in order', async () => {
-  const keyOf = (item: string) => item.slice(0, 1)
-  const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2, patienceMs: 1 })
-  void ['a1', 'a2', 'b1', 'a3', 'c1', 'b2'].map(send)
-  // The second slot is free, yet a2 waits for a1, and b2 for b1.
-  await expect.poll(() => statements).toEqual([['a1'], ['b1', 'c1']])
-  inFlight[1]?.succeed()
-  await expect.poll(() => inFlight.map(({ items }) => items)).toEqual([['a1'], ['b2']])
-  void send('a4')
-  await finish()
-  expect(statements.flat().filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2', 'a3', 'a4'])
-  for (const items of statements) expect(new Set(items.map(keyOf)).size).toBe(items.length)
-})
-
 test('new items do not wait for those that are tried alone', async () => {
   const { gather, send, statements, inFlight, end, finish } = openBatch()
   const [blocked, fine] = await gather('blocked', 'fine')
@@ -173,23 +159,6 @@ test('new items do not wait for those that are tried alone', async () => {
   expect([await fine, await later]).toEqual(done('fine', 'later'))
   await finish()
   expect(await blocked).toBe('blocked done')
-})
-
-test('items are tried alone a few at a time, and count as waiting', async () => {
-  const { gather, send, statements, inFlight, end, finish } = openBatch({ maxAlone: 2, maxWaiting: 5 })
-  const answers = await gather('a', 'b', 'bad', 'c', 'd')
-  await end(new ItemFault('bad data'))
-  expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b']])
-  // One is sent past them. Three wait to be tried alone, so two more can wait.
-  const later = ['e', 'f', 'g', 'one too many'].map(send)
-  expect(await later[3]).toBe('one too many failed: overloaded')
-  await end()
-  expect(statements.at(-1)).toEqual(['bad'])
-  inFlight.find(({ items }) => items[0] === 'bad')?.fail(new ItemFault('bad data'))
-  await turn()
-  await finish()
-  const outcomes = [...done('a', 'b'), 'bad failed: bad data', ...done('c', 'd', 'e', 'f', 'g')]
-  expect(await Promise.all([...answers, ...later.slice(0, 3)])).toEqual(outcomes)
 })
 
 test('while some that are tried alone hang, others go on, and the rest fail in time', async () => {

@@ -18,10 +18,7 @@ export type Cluster = Awaited<ReturnType<Awaited<ReturnType<typeof openClusters>
 export async function openClusters() {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-clusters-'))
   const account = await findAccount()
-  async function own(path: string): Promise<void> {
-    if (account.uid !== undefined && account.gid !== undefined) await chown(path, account.uid, account.gid)
-  }
-  await own(folder)
+  if (account.uid !== undefined && account.gid !== undefined) await chown(folder, account.uid, account.gid)
   await chmod(folder, 0o755)
   const started: { stop(): Promise<void> }[] = []
   let count = 0
@@ -84,8 +81,6 @@ export async function openClusters() {
 
   return {
     start,
-    /** Gives a file to the account that Postgres runs under. */
-    own,
     async create() {
       const data = newData()
       await run('initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '--locale=C.UTF-8', '-E', 'UTF8', '-N')

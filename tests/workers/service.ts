@@ -67,18 +67,8 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-export function loginOf({
-  companyId,
-  email,
-  password,
-}: {
-  companyId: string
-  email: string
-  password: string
-}) {
-  return {
-    method: 'POST' as const,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ companyId, email, password }),
-  }
+export function loginOf(person: { companyId: string; email: string; password: string }) {
+  const { companyId, email, password } = person
+  const headers = { 'content-type': 'application/json' }
+  return { method: 'POST' as const, headers, body: JSON.stringify({ companyId, email, password }) }
 }
