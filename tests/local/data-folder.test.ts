@@ -1,10 +1,10 @@
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
 import { openLocalMasterKey } from '../../src/local/data-folder.ts'
 import { openTransport } from '../../src/mail/transport.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { createClock } from '../support/test-service.ts'
 
 const about = { id: '0123456789', kind: 'password_changed', to: 'ada@acme.example', at: new Date(0) } as const
@@ -13,8 +13,7 @@ const message = { ...about, subject: 's', text: 't', html: 'h' }
 test('other users can open nothing in the data folder (ASVS 13.4.2)', async () => {
   const before = process.umask(0)
   onTestFinished(() => void process.umask(before))
-  const home = await mkdtemp(join(tmpdir(), 'gatehouse-data-'))
-  onTestFinished(() => rm(home, { recursive: true }))
+  const home = await openFolder()
   const { mail } = loadConfig({})
   const steps = [
     (dataDir: string) => openLocalMasterKey(dataDir, createClock()),
