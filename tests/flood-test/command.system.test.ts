@@ -1,9 +1,9 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, inject, onTestFinished, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import type { Figures } from '../../scripts/flood-test/aims.ts'
 import { FLOODS } from '../../scripts/flood-test/floods.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { startProgram } from '../support/program.ts'
 
 /** Floods that differ from others only in their number of networks are run by hand. */
@@ -14,9 +14,7 @@ const start = (line: string) =>
   startProgram('flood-test.ts', line.split(' '), { DATABASE_URL: inject('serverUrl') })
 
 test('in each kind of flood, the service survives, and statuses, rows, and memory stay in bounds', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-flood-report-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const json = join(folder, 'report.json')
+  const json = join(await openFolder(), 'report.json')
   const { code, stdout, stderr } = await start(`--flood ${CHOSEN} --duration 1 --json ${json}`).ended
   expect(stderr).not.toContain('Error')
   const { figures }: { figures: Figures[] } = JSON.parse(await readFile(json, 'utf8'))
@@ -36,24 +34,7 @@ test('in each kind of flood, the service survives, and statuses, rows, and memor
   expect(stdout).toMatch(/^sign-in, known network +\d+\/\d+ .* %/m)
 })
 
-test.each([
-  ['--flood rain', 'there is no flood rain'],
-  ['--duration 0', '--duration must be a number above 0 and at most 3,600, not 0'],
-  ['--speed 3', "Unknown option '--speed'"],
-])('%s is refused with a sentence', async (line, sentence) => {
-  const { code, stderr } = await start(line).ended
-  expect(code).toBe(1)
-  expect(stderr).toContain(sentence)
-  expect(stderr).not.toContain('    at ')
-})
-
-test('Ctrl-C ends the flood and what it has started', async () => {
-  const { child, ended } = start('--flood sign-ins-1 --duration 600')
-  child.stderr.on('data', (line) => {
-    if (String(line).includes('without the flood')) child.kill('SIGINT')
-  })
-  const { code, stdout } = await ended
-  expect(code).toBe(1)
-  expect(stdout).toContain('Ended early')
-  expect(stdout).not.toContain('All aims were met')
+test('an unknown flood is refused with a sentence', async () => {
+  const { code, stderr } = await start('--flood rain').ended
+  expect([code, stderr.split('\n')[0]]).toEqual([1, expect.stringContaining('there is no flood rain')])
 })

@@ -1,15 +1,13 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { openFolder } from '../support/cleanup.ts'
 import { startProgram } from '../support/program.ts'
 
 const start = (line: string) => startProgram('load-test.ts', line.split(' '))
 
 test('the load test measures gatehouse beside a plain service', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-load-report-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const json = join(folder, 'report.json')
+  const json = join(await openFolder(), 'report.json')
   const scenarios = ['refresh', 'ingest-batch', 'mix', 'verify']
   const { ended } = start(
     `--scenario ${scenarios} --duration 0.5 --rounds 1 --connections 4 --sessions 500 --json ${json}`,

@@ -8,10 +8,8 @@ import { drive, latencyAt } from '../../scripts/kit/drive.ts'
 import { type Operation, perform } from '../../scripts/kit/operations.ts'
 import { drive as driveByAutocannon } from '../../scripts/load-test/drive.ts'
 
-/** What puts load on services, against servers whose behavior is known. Only lower bounds hold: a busy machine is slower. */
+/** What puts load on services, against servers whose behavior is known. */
 
-/** A timer may fire this much before its time is up by another clock. */
-const TIMER_SLACK_MS = 2
 const OK = '{"ok":true}'
 
 async function serve(listener: RequestListener): Promise<string> {
@@ -60,32 +58,6 @@ test('autocannon counts errors by code and latencies of correct responses only',
   expect([measured.succeeded, measured.histogram.totalCount]).toEqual([10, 10])
 })
 
-test('autocannon measures no latency below the 30 ms that a server takes', async () => {
-  const url = await serve((_request, response) => {
-    setTimeout(() => response.end(OK), 30)
-  })
-  const operations = Array.from({ length: 4 }, () => operation(5))
-  const { signal } = new AbortController()
-  const { histogram, errors } = await driveByAutocannon({ url, operations, durationMs: 60_000, signal })
-  expect(errors).toEqual({})
-  expect(histogram.minNonZeroValue).toBeGreaterThanOrEqual((30 - TIMER_SLACK_MS) * 1000)
-})
-
-test('an aborted load keeps what was measured', async () => {
-  const stop = new AbortController()
-  let asked = 0
-  const url = await serve((_request, response) => {
-    asked += 1
-    response.end(OK)
-    if (asked === 20) stop.abort()
-  })
-  const { signal } = stop
-  const measured = await driveByAutocannon({
-    ...{ url, operations: [operation(Number.POSITIVE_INFINITY)], durationMs: 600_000, signal },
-  })
-  expect(measured.succeeded).toBeGreaterThan(0)
-})
-
 test('in the open loop, a stall delays every request due during it', async () => {
   const STALL_MS = 600
   let stalledUntil = 0
@@ -101,7 +73,6 @@ test('in the open loop, a stall delays every request due during it', async () =>
   const measured = await drive({ works: [() => perform(client, asking)], durationMs: 1_000, rate: 100 })
   expect(measured.errors.size).toBe(0)
   const { totalCount } = measured.histogram
-  expect(latencyAt(measured.histogram, 100 * (1 - 28 / totalCount))).toBeGreaterThanOrEqual(
-    STALL_MS / 2 - TIMER_SLACK_MS,
-  )
+  // A timer can fire a little before its time is up by another clock. A busy machine is only slower.
+  expect(latencyAt(measured.histogram, 100 * (1 - 28 / totalCount))).toBeGreaterThan(STALL_MS / 2 - 3)
 })

@@ -44,12 +44,6 @@ const REGENERATE = 'POST /auth/webhook-secret/regenerate'
 
 /** By what goes from one side to the other. */
 export const WORK: Record<string, Work> = {
-  async 'an access token'(here, there, { admin }) {
-    const by = await signIn(here, admin)
-    await there.ask('GET /auth/session', { by })
-    await there.ask('POST /auth/webhook-secret/status', { by })
-  },
-
   async 'a refresh token'(here, there, { admin }) {
     const first = await signIn(here, admin)
     const third = await refresh(here, await refresh(there, first))
@@ -71,17 +65,12 @@ export const WORK: Record<string, Work> = {
   },
 
   async 'a logout'(here, there, { admin }) {
-    const by = await signIn(here, admin)
-    await there.ask('POST /auth/logout', { by }, '204')
-    await here.ask('GET /auth/session', { by }, '401 session_ended')
-    await refresh(here, by, {}, '401 session_ended')
-  },
-
-  async 'a logout of all sessions'(here, there, { admin }) {
-    const by = await signIn(here, admin)
-    await there.ask('POST /auth/logout?scope=all', { by: await signIn(there, admin) }, '204')
-    await here.ask('GET /auth/session', { by }, '401 session_ended')
-    await refresh(here, by, {}, '401 session_ended')
+    for (const path of ['/auth/logout', '/auth/logout?scope=all'] as const) {
+      const by = await signIn(here, admin)
+      await there.ask(`POST ${path}`, { by }, '204')
+      await here.ask('GET /auth/session', { by }, '401 session_ended')
+      await refresh(here, by, {}, '401 session_ended')
+    }
   },
 
   async 'a cookie'(here, there, { admin, connection }) {
@@ -183,9 +172,7 @@ export const WORK: Record<string, Work> = {
     await here.ask('POST /events/ingest', event, '401 invalid_signature')
   },
 
-  'a link to verify an e-mail': sentByEach(register),
-
-  'a link to reset a password': sentByEach(async (cause, sender, use) => {
+  'links to verify an e-mail and to reset a password': sentByEach(async (cause, sender, use) => {
     const { companyId, email } = await register(cause, sender, use)
     const password = newPassword()
     await cause.ask('POST /auth/password/forgot', { json: { companyId, email } }, '202')
