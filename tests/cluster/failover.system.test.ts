@@ -3,7 +3,6 @@ import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { sendCommand } from '../../scripts/cluster/control.ts'
 import { postgresOf } from '../../scripts/cluster/machine.ts'
 import { MACHINES } from '../../scripts/cluster/network.ts'
 import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
@@ -11,7 +10,6 @@ import { choose } from '../../scripts/fault-test/faults/fault.ts'
 import { toText } from '../../scripts/fault-test/run/report.ts'
 import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
-import { UsageError } from '../../scripts/kit/command.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
 
@@ -65,10 +63,4 @@ test('a killed machine of the database loses nothing acknowledged, and nothing o
     expect(await cluster.database.primary()).not.toBe(primary)
   }
   expect(await traces()).toEqual([])
-})
-
-test('a command without a cluster is refused with what to do', async () => {
-  await expect(sendCommand(['status'])).rejects.toThrow(
-    new UsageError('No cluster runs. Start one with `npm run cluster`.'),
-  )
 })

@@ -1,21 +1,20 @@
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { readdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { request } from 'undici'
-import { expect, inject, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
-import { runStatement } from '../../scripts/kit/postgres.ts'
 import { openFolder } from '../support/cleanup.ts'
-import { databaseUrl } from '../support/postgres.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
+import { createServerProcesses } from '../support/server-process.ts'
 
 /** The archive of a release, made as operators make it and started as they start it. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const execute = promisify(execFile)
+const { start } = createServerProcesses(await createEmptyDatabase())
 
 test('a release is unpacked and started with what production installs, and serves its pages', async () => {
   const folder = await openFolder()
@@ -45,42 +44,22 @@ test('a release is unpacked and started with what production installs, and serve
   expect(packages).toEqual(expect.arrayContaining(purls))
   expect(packages.join()).not.toMatch(/vitest|biome|esbuild|playwright/)
   await execute('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unpacked })
-  const database = `gatehouse_${randomBytes(6).toString('hex')}`
-  await runStatement(inject('serverUrl'), `create database ${database}`)
-  onTestFinished(() => runStatement(inject('serverUrl'), `drop database ${database} with (force)`))
-  const child = spawn('npm', ['start'], {
-    cwd: unpacked,
-    env: {
-      HOME: process.env['HOME'],
+  const service = await start(
+    {
       // The release of Node that a machine has to bring.
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       NODE_ENV: 'production',
-      DATABASE_URL: databaseUrl(inject('serverUrl'), database),
       MASTER_KEYS: `release:${randomBytes(32).toString('base64')}`,
       PUBLIC_URL: 'https://auth.example.com',
       SMTP_URL: 'smtp://smtp.example.com:587',
-      PORT: '0',
-      OPS_PORT: '0',
-      PLATFORM_PORT: '0',
+      RATE_LIMIT_SCALE: '1',
       WORKERS: '1',
-      DRAIN_DELAY_SECONDS: '0',
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
-    detached: true,
-  })
-  onTestFinished(async () => {
-    const ended = once(child, 'exit')
-    process.kill(-(child.pid ?? 0), 'SIGTERM')
-    await ended
-  })
-  const urls: string[] = []
-  for await (const line of createInterface(child.stdout)) {
-    const [, url] = /"(?:Operations listener|Server listening) at ([^"]+)"/.exec(line) ?? []
-    if (url) urls.push(url)
-    if (urls.length === 2) break
-  }
-  const [ops, url] = urls
-  expect(await (await request(`${ops}/livez`)).body.json()).toMatchObject({ version: manifest.version })
-  const page = await request(`${url}/`, { headers: { host: 'auth.example.com' } })
+    undefined,
+    [join(unpacked, 'scripts/start')],
+  )
+  const lives = await request(`${service.ops}/livez`)
+  expect(await lives.body.json()).toMatchObject({ version: manifest.version })
+  const page = await request(service.address, { headers: { host: 'auth.example.com' } })
   expect([page.statusCode, await page.body.text()]).toEqual([200, expect.stringContaining('<!doctype html>')])
 })

@@ -5,9 +5,10 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, rmdir, stat, writeFil
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { locateBinaries } from '../../src/local/postgres/cluster.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
+import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { fastFolder } from '../support/postgres.ts'
 import { times } from '../support/test-service.ts'
 
@@ -15,22 +16,10 @@ const isRoot = process.getuid?.() === 0
 const systemDir = '/var/lib/gatehouse'
 const settings = { fsync: 'off' }
 
-const started: EmbeddedPostgres[] = []
-const children: ChildProcess[] = []
-const folders: string[] = []
 // Making a database takes most of a second, so tests that need not see it made take turns with one.
-const sharedHome = await mkdtemp(join(await fastFolder(), 'gatehouse-embedded-'))
-const sharedDir = join(sharedHome, '.data')
-await chmod(sharedHome, 0o711)
+const sharedDir = await newDataDir()
 
-afterEach(async () => {
-  for (const child of children.splice(0)) await kill(child)
-  for (const postgres of started.splice(0)) await postgres.stop()
-  for (const folder of folders.splice(0)) await remove(folder)
-  await rmdir(systemDir).catch(() => {})
-})
-
-afterAll(() => remove(sharedHome))
+afterAll(() => rmdir(systemDir).catch(() => {}))
 
 test('the database is UTF-8 on loopback only, and its password belongs to its user', async () => {
   const { url } = await start(sharedDir)
@@ -196,16 +185,11 @@ test('binaries that do not run are named, with DATABASE_URL as the way out', asy
   await expect(attempt).rejects.toThrow(/does not run on this machine.*DATABASE_URL/s)
 })
 
-test('links that npm left out are created', async () => {
-  const binaries = await copyWithoutLinks(await newFolder(0o711))
-  await note((await start(await newDataDir(), { binaries })).url, 'linked')
-})
-
 test('binaries that cannot be used in place are copied', async () => {
   // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
   const binaries = await copyWithoutLinks(await newFolder(0o700))
   const copy = `postgres-${binaries.name}`
-  folders.push(join(systemDir, copy))
+  whenDone(() => remove(join(systemDir, copy)))
   await chmod(join(binaries.folder, 'native/lib'), 0o555)
   try {
     await note((await start(sharedDir, { binaries })).url, 'binaries copied')
@@ -215,37 +199,36 @@ test('binaries that cannot be used in place are copied', async () => {
   expect(await readdir(isRoot ? systemDir : sharedDir)).toContain(copy)
 })
 
-test.runIf(isRoot)(
-  'root keeps data elsewhere if the data folder is in a closed one, until it is deleted',
-  async () => {
-    const closed = await newFolder(0o700)
-    const dataDir = join(closed, '.data')
-    const first = await start(dataDir)
-    await note(first.url, 'closed')
-    await first.stop()
-    const second = await start(dataDir)
-    expect(await readNotes(second.url)).toEqual(['closed'])
-    expect((await stat(closed)).mode & 0o777).toBe(0o700)
-    expect(await readdir(dataDir)).not.toContain('postgres')
+test.runIf(isRoot)('root keeps the data of a closed folder elsewhere, until it is deleted', async () => {
+  const closed = await newFolder(0o700)
+  const dataDir = join(closed, '.data')
+  const first = await start(dataDir)
+  await note(first.url, 'closed')
+  await first.stop()
+  const second = await start(dataDir)
+  expect(await readNotes(second.url)).toEqual(['closed'])
+  expect((await stat(closed)).mode & 0o777).toBe(0o700)
+  expect(await readdir(dataDir)).not.toContain('postgres')
 
-    const other = await start(join(await newFolder(0o700), '.data'))
-    expect(await readNotes(other.url)).toEqual([])
+  const other = await start(join(await newFolder(0o700), '.data'))
+  expect(await readNotes(other.url)).toEqual([])
 
-    await second.stop()
-    await rm(dataDir, { recursive: true })
-    expect(await readNotes((await start(dataDir)).url)).toEqual([])
-  },
-)
+  await second.stop()
+  await rm(dataDir, { recursive: true })
+  expect(await readNotes((await start(dataDir)).url)).toEqual([])
+})
 
 async function newFolder(mode: number): Promise<string> {
   const folder = await mkdtemp(join(await fastFolder(), 'gatehouse-embedded-'))
-  folders.push(folder)
+  whenDone(() => remove(folder))
   await chmod(folder, mode)
   return folder
 }
 
 /** A data folder that does not exist yet, in a place that the account running Postgres can pass. */
-const newDataDir = async () => join(await newFolder(0o711), '.data')
+async function newDataDir(): Promise<string> {
+  return join(await newFolder(0o711), '.data')
+}
 
 type Options = Partial<Parameters<typeof startEmbeddedPostgres>[0]> & {
   binaries?: ReturnType<typeof locateBinaries>
@@ -253,10 +236,13 @@ type Options = Partial<Parameters<typeof startEmbeddedPostgres>[0]> & {
 
 async function start(dataDir: string, { binaries = locateBinaries(), ...rest }: Options = {}) {
   const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, settings, ...rest }, binaries)
-  started.push(postgres)
+  let home = ''
+  whenDone(async () => {
+    await postgres.stop()
+    if (home.startsWith(systemDir)) await remove(home)
+  })
   const [row] = await query(postgres.url, `select current_setting('data_directory') as cluster`)
-  const home = dirname(String(row?.['cluster']))
-  if (home.startsWith(systemDir)) folders.push(home)
+  home = dirname(String(row?.['cluster']))
   return postgres
 }
 
@@ -273,7 +259,7 @@ async function startElsewhere(dataDir: string, options: Options = {}): Promise<C
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
   })
-  children.push(child)
+  whenDone(() => kill(child))
   await once(child, 'spawn')
   return child
 }
@@ -296,7 +282,7 @@ async function kill(child: ChildProcess): Promise<void> {
 async function spawnStranger(cluster: string): Promise<ChildProcess> {
   const { uid, gid } = await stat(cluster)
   const child = spawn('sleep', ['600'], { cwd: '/', detached: true, stdio: 'ignore', uid, gid })
-  children.push(child)
+  whenDone(() => kill(child))
   await once(child, 'spawn')
   return child
 }
