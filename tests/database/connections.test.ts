@@ -28,29 +28,22 @@ test('connections are replaced after their lifetime without a failed statement o
   expect((await pids()).filter((pid) => pidsAtFirst.includes(pid))).toEqual([])
 })
 
-test('a credential or database that stops working returns 503, and recovers', async () => {
+test('a password that stops working returns 503, until it works again', async () => {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const { url: home } = await openTestService()
-  const url = new URL(home)
-  const database = url.pathname.slice(1)
-  Object.assign(url, { username: name, password: 'first' })
+  const database = new URL(home).pathname.slice(1)
   const operate = (statement: string) => runStatement(inject('serverUrl'), statement)
   await operate(`create role ${name} superuser login password 'first'`)
   whenDone(() => operate(`drop role ${name}`))
-  const one = await openTestService({ url: url.href, timeoutScale: 1 })
+  const { href: url } = Object.assign(new URL(home), { username: name, password: 'first' })
+  const one = await openTestService({ url, timeoutScale: 1 })
   const admin = await one.addCompany()
-  for (const [code, breakIt, mendIt] of [
-    ['28000', `alter role ${name} nologin`, `alter role ${name} login`],
-    ['28P01', `alter role ${name} password 'second'`, `alter role ${name} password 'first'`],
-    ['3D000', `alter database ${database} rename to ${name}`, `alter database ${name} rename to ${database}`],
-  ] as const) {
-    await cutOff(inject('serverUrl'), database)
-    await operate(breakIt)
-    await operate(`alter database ${code === '3D000' ? name : database} allow_connections true`)
-    const refused = await one.login(admin)
-    expect([code, refused.status, refused.headers['retry-after']]).toEqual([code, 503, '1'])
-    expect(one.logs.join('')).toContain(code)
-    await operate(mendIt)
-    await expect.poll(async () => (await one.login(admin)).status).toBe(200)
-  }
+  await operate(`alter role ${name} password 'second'`)
+  await cutOff(inject('serverUrl'), database)
+  await operate(`alter database ${database} allow_connections true`)
+  const refused = await one.login(admin)
+  expect([refused.status, refused.headers['retry-after']]).toEqual([503, '1'])
+  expect(one.logs.join('')).toContain('28P01')
+  await operate(`alter role ${name} password 'first'`)
+  await expect.poll(async () => (await one.login(admin)).status).toBe(200)
 })

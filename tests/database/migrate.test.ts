@@ -85,11 +85,11 @@ test('a current database needs neither the lock nor the right to write', async (
   expect(await migrate(openConnection(url.href).db)).toEqual([])
 })
 
-test.each(['LATIN1', 'SQL_ASCII'])('a database in %s is refused: not every text fits', async (encoding) => {
-  const options = `encoding '${encoding}' locale_provider libc locale 'C' template template0`
+test('a database that is not in UTF-8 is refused: not every text fits', async () => {
+  const options = `encoding 'LATIN1' locale_provider libc locale 'C' template template0`
   const { db } = openConnection(await createEmptyDatabase(options))
   const error = await migrate(db).catch((error: unknown) => error)
-  expect(explain(error)).toMatch(new RegExp(`^The encoding of the database is ${encoding}.*UTF8`))
+  expect(explain(error)).toMatch(/^The encoding of the database is LATIN1.*UTF8/)
 })
 
 test('a migration that fails says why, and leaves nothing half done', async () => {
