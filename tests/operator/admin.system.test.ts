@@ -1,56 +1,86 @@
-import { spawn } from 'node:child_process'
-import { resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { access, chmod, readdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { copyProject } from '../../scripts/kit/checkout.ts'
+import { openFolder } from '../support/cleanup.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
 import { startProgram } from '../support/program.ts'
 import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
-const { service } = await useSharedService()
-const variables = { DATABASE_URL: service.url, MASTER_KEYS }
-
-/** Starts the command line as an operator does. */
-const start = (line: string) => startProgram('admin.ts', line.split(' '), variables)
-const CREATE = 'company create --name Own --admin-email ann@own.example --json'
+/** The command line of operators, as they start it. */
 
 test('a command reads standard input, prints JSON, and hashes like the service (ASVS 11.4.2)', async () => {
-  const { child, ended } = start(CREATE)
+  const { service } = await useSharedService()
+  const line = 'company create --name Own --admin-email ann@own.example --json'
+  const variables = { DATABASE_URL: service.url, MASTER_KEYS }
+  const { child, ended } = startProgram('admin.ts', line.split(' '), variables)
   const password = 'a password of my own'
   child.stdin.end(`${password}\n`)
   const { code, stdout, stderr } = await ended
   expect([code, stderr]).toEqual([0, 'Reading the password from standard input, to its end.\n'])
   const { userId, ...person } = JSON.parse(stdout)
+  expect(Object.keys(person)).toEqual(['companyId', 'handle', 'email'])
   const users = service.db.selectFrom('users').select('password_hash').where('user_id', '=', userId)
   const { password_hash } = await users.executeTakeFirstOrThrow()
   expect(password_hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
   expect((await service.login({ ...person, password })).status).toBe(200)
 })
 
-test('a failed command exits with 1, and explains on standard error only', async () => {
-  const { child, ended } = start('company show --json')
+const project = resolve(import.meta.dirname, '../..')
+const PRODUCTION = { NODE_ENV: 'production' }
+const MIGRATIONS = (await readdir(join(project, 'migrations'))).map((file) => file.replace('.ts', '')).sort()
+const DATABASE_URL = await createEmptyDatabase()
+
+/** If we are root, the account that Postgres runs under must be able to enter the folder. */
+async function newDataDir(): Promise<string> {
+  const folder = await openFolder()
+  await chmod(folder, 0o711)
+  return join(folder, 'data')
+}
+
+/** Runs `admin migrate`, as a job before a release does, of a folder with nothing but these variables. */
+async function migrate(env: Record<string, string>, folder = project) {
+  const { child, ended } = startProgram(join(folder, 'scripts/admin.ts'), ['migrate', '--json'], env)
   child.stdin.end()
-  const stderr =
-    '"company show" takes one company, by handle or id\n`npm run admin -- --help` lists the commands.\n'
-  expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr })
+  const { code, stdout, stderr } = await ended
+  return code === 0 ? JSON.parse(stdout) : { code, stdout, stderr }
+}
+
+test('admin migrate needs only DATABASE_URL in production, and writes no files (ASVS 13.1.2)', async () => {
+  const DATA_DIR = await newDataDir()
+  const env = { ...PRODUCTION, DATABASE_URL }
+  expect(await migrate({ ...env, DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+  await expect(access(DATA_DIR)).rejects.toThrow('ENOENT')
+  expect(await migrate(env)).toEqual({ migrated: [] })
+  expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
 })
 
-test('a command that a signal ends before its input has done nothing', async () => {
-  const companies = service.db.selectFrom('companies').select('company_id')
-  const before = await companies.execute()
-  const { child, ended } = start(CREATE)
-  child.stderr.once('data', () => child.kill('SIGINT'))
-  const { signal, stdout } = await ended
-  expect([stdout, signal]).toEqual(['', 'SIGINT'])
-  expect(await companies.execute()).toHaveLength(before.length)
-})
-
-test('ids survive npm, which replaces them in the lines it prints', async () => {
-  const { companyId, userId } = await service.addCompany()
-  const line = `run admin -- user show --company ${companyId} --user ${userId}`
-  const child = spawn('npm', line.split(' '), {
-    cwd: resolve(import.meta.dirname, '../..'),
-    env: { ...process.env, ...variables },
+test('admin migrate without DATABASE_URL in production requires only that', async () => {
+  expect(await migrate(PRODUCTION)).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'The configuration has faults:\n  - DATABASE_URL: must be set in production\n',
   })
-  child.stdin.end()
-  const stdout = await text(child.stdout)
-  for (const id of [companyId, userId]) expect(stdout).toContain(id)
+})
+
+test('admin migrate migrates the embedded Postgres outside production', async () => {
+  const DATA_DIR = await newDataDir()
+  expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+  expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
+})
+
+test('a misspelt variable in the environment or in .env ends the start (ASVS 13.1.2)', async () => {
+  await using cleanup = new AsyncDisposableStack()
+  const folder = await copyProject(cleanup)
+  const refused = (stderr: string) => ({ code: 1, stdout: '', stderr })
+  const fault = '  - DATABSE_URL: is not known; did you mean DATABASE_URL?\n'
+  expect(await migrate({ DATABSE_URL: DATABASE_URL }, folder)).toEqual(
+    refused(`The configuration has faults:\n${fault}`),
+  )
+  // The byte order mark that some editors write is not a part of the first name.
+  await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
+  const ignored = '  - .env, line 2: must be NAME=value\n'
+  expect(await migrate({}, folder)).toEqual(refused(`The configuration has faults:\n${ignored}${fault}`))
+  const started = startProgram(join(folder, 'src/server.ts'), [], { PORT: 'x' })
+  expect(await started.ended).toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
 })

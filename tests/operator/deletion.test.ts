@@ -4,7 +4,6 @@ import { queueMail } from '../../src/mail/service.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { changeUserRole, changeUserStatus, deleteUser, unlockUser } from '../../src/operator/users.ts'
-import type { System } from '../../src/system.ts'
 import { selectAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
@@ -146,34 +145,6 @@ test('a company without a verified email is deleted after 7 days', async () => {
   for (const company of [young, verified, byOperator])
     expect(await rowsOf(company)).toMatchObject({ companies: 1, users: 1, subscriptions: 1 })
   expect((await service.login(verified)).status).toBe(200)
-})
-
-test('one run begins the deletion of over 1,000 companies', async () => {
-  const { db, context, clock } = strict
-  const then = new Date(clock.now() - 8 * 86_400_000)
-  await sql`
-    with opened as (
-      insert into companies (company_id, name, status, created_at)
-      select gen_random_uuid(), 'Acme', 'active', ${then}::timestamptz from generate_series(1, 1001)
-      returning company_id
-    )
-    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
-    select company_id, gen_random_uuid(), 'x@acme.example', 'Ada', 'admin', '{}', 'active', 'x', ${then}::timestamptz
-    from opened`.execute(db)
-  const stop = new AbortController()
-  let ids = 0
-  const system: System = {
-    ...clock,
-    // For the entry of each deletion. What follows the last is not new, and takes long.
-    randomBytes(size) {
-      ids += 1
-      if (ids === 1_001) stop.abort()
-      return clock.randomBytes(size)
-    },
-  }
-  await pruneAcrossCompanies({ ...context, system }, clock.now(), stop.signal)
-  const deleting = db.selectFrom('companies').select('company_id').where('status', '=', 'deleting')
-  expect(await deleting.execute()).toHaveLength(1_001)
 })
 
 test.for([

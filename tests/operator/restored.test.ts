@@ -29,7 +29,6 @@ const viewer = await former.addUser(admin)
 const waiting = await former.addUser(admin)
 const byTotp = await former.personWithTotp(admin)
 const byPasskey = await former.personWithPasskey(admin)
-const secret = await former.newSecret(admin)
 const signedIn = await former.loginAs(viewer)
 const cookie = await former.cookieOf(viewer)
 const json = { companyId: viewer.companyId, email: viewer.email }
@@ -56,7 +55,6 @@ afterAll(() => runStatement(serverUrl, `drop database ${backup}`))
 // What is ended, used and replaced before the backup is restored.
 const byCode = { challenge, method: 'totp', code }
 const logout = { token: signedIn.accessToken }
-const again = await former.newSecret(admin)
 await must(call('/auth/logout', logout))
 await must(call('/auth/logout', { cookie }))
 await must(former.complete(byCode))
@@ -155,17 +153,11 @@ test('settling a backup is audited on the platform, with what it invalidated (AS
   expect(details).toMatchObject(counts)
 })
 
-test('settling a backup lists what else to check, with requests that exist', async () => {
-  const text = (first?.check ?? []).join('\n')
-  for (const word of ['disabled', 'Passwords', 'Recovery codes', 'operators']) expect(text).toContain(word)
+test('settling a backup lists what else to check, with requests that exist', () => {
   const { paths } = JSON.parse(inject('openapi').api)
+  const text = (first?.check ?? []).join('\n')
   const named = [...text.matchAll(/\b(GET|POST|PATCH|DELETE) \/api(\/[\w/:-]+)/g)]
   expect(named.length).toBeGreaterThan(10)
   for (const [, method = '', path = ''] of named)
     expect(paths[path.replace(/:(\w+)/g, '{$1}')]).toHaveProperty(method.toLowerCase())
-  // Settling cannot undo this: the signing secret of the backup is valid again.
-  expect(text).toContain('Signing secrets')
-  const event = { type: 'a.b', data: {} }
-  expect((await service.send(admin.companyId, again, event)).status).toBe(401)
-  expect((await service.send(admin.companyId, secret, event)).status).toBe(202)
 })
