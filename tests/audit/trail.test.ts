@@ -161,32 +161,6 @@ const migrate = async () => {
   await before.transaction().execute(up)
 }
 
-test('the migration to partitions moves entries into months, and recent addresses apart', async () => {
-  await migrateUntil('0007')
-  const companies = [
-    await insertAsBefore(ago(120), { executor: before, actor: 'eve@x.example' }),
-    await insertAsBefore(ago(30), { executor: before, actor: 'eve@x.example' }),
-    await insertAsBefore(new Date('2090-01-01'), { executor: before }),
-  ]
-  await sql`create role gatehouse_migrated`.execute(before).catch(() => {})
-  await sql`grant insert on audit_events to gatehouse_migrated`.execute(before)
-  await migrate()
-  const entries = await selectAudit(before).selectAll().orderBy('occurred_at').execute()
-  expect(entries).toMatchObject([
-    { company_id: companies[0], actor: null, ip_address: null, email: null },
-    { company_id: companies[1], actor: null, ip_address: '192.0.2.1', email: 'eve@x.example' },
-    { company_id: companies[2], actor: 'operator', ip_address: '192.0.2.1', email: null },
-  ])
-  const { rows } = await sql<{ place: string }>`
-    select tableoid::regclass::text as place from audit_events order by occurred_at`.execute(before)
-  const places = [monthOf(ago(120)), monthOf(ago(30)), 'audit_events_other']
-  expect(rows.map(({ place }) => place)).toEqual(places)
-  const { rows: granted } = await sql`
-    select has_table_privilege('gatehouse_migrated', 'audit_events', 'insert') as trail,
-      has_table_privilege('gatehouse_migrated', 'audit_addresses', 'insert') as addresses`.execute(before)
-  expect(granted).toEqual([{ trail: true, addresses: true }])
-})
-
 test('the migration to audit indexes leaves existing months to the running service', async () => {
   await migrateUntil('0020')
   await insertAsBefore(ago(10), { executor: before })

@@ -10,7 +10,7 @@ import { openTransport, SendFailure, type Transport } from '../../src/mail/trans
 import { linesOf } from '../support/log-lines.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import type { Clock, Person, TestService } from '../support/test-service.ts'
-import { createClock, openTestService, times, useSharedService } from '../support/test-service.ts'
+import { createClock, openTestService, times } from '../support/test-service.ts'
 import { allSettled, leasedIn, noneDue, rowsOf, unsettledIn } from './outbox.ts'
 
 /** The outbox, from a queued email to its end. */
@@ -273,20 +273,6 @@ test('all emails are sent once an unreachable mail server returns', async () => 
   expect(delivered.toSorted()).toEqual([...addresses, email].toSorted())
   await expect.poll(() => service.metric('gatehouse_mail_waiting')).toBe(0)
   expect(service.logs.join('')).toContain('"msg":"mail: postponed"')
-})
-
-test('an email to a user who is disabled or unknown is dropped', async () => {
-  const { service, mailbox } = await useSharedService()
-  const admin = await service.addCompany()
-  const disabled = await service.addUser(admin)
-  const user = service.db.updateTable('users').where('user_id', '=', disabled.userId)
-  await user.set({ status: 'disabled' }).execute()
-  const recipients = [disabled.email, `nobody@${admin.companyId}.example`]
-  for (const recipient of recipients) await queueTo(service, admin, recipient)
-  for (const recipient of recipients) {
-    await expect.poll(() => rowsOf(service, recipient)).toEqual([])
-    expect(mailbox.mailsTo(recipient)).toEqual([])
-  }
 })
 
 describe('the mail folder', async () => {

@@ -35,29 +35,23 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
     [...text].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join('')
 
   test.for([
-    ['as they are', basic(client)],
     ['percent-encoded', `Basic ${encode(`${percent(id)}:${percent(secret)}`)}`],
-    ['with the scheme in mixed case', basic(client).replace('Basic', 'bASIC')],
-    ['after several spaces', basic(client).replace(' ', '   ')],
+    ['after a scheme in mixed case and several spaces', basic(client).replace('Basic', 'bASIC  ')],
   ])('a client is admitted with its ID and secret %s', async ([, authorization]) => {
     expect((await askWith(authorization)).status).toBe(200)
   })
 
   test.for<[string, string | string[] | undefined]>([
     ['no header', undefined],
-    ['the scheme only', 'Basic'],
     ['a different scheme', `Bearer ${encode(`${id}:${secret}`)}`],
     ['two headers', [basic(client), basic(client)]],
-    ['invalid base64', 'Basic a:b'],
     ['text after the base64', `${basic(client)} x`],
-    ['no colon', `Basic ${encode(id + secret)}`],
     ['a wrong secret', basic({ id, secret: randomBytes(32).toString('base64url') })],
     ['a longer secret', basic({ id, secret: `${secret}A` })],
     ['a second colon', basic({ id, secret: `${secret}:` })],
     ['a broken escape', basic({ id, secret: `${secret.slice(0, -1)}%` })],
     ['an unknown ID', basic({ id: randomUUID(), secret })],
     ['its ID in capitals', basic({ id: id.toUpperCase(), secret })],
-    ['the ID __proto__', basic({ id: '__proto__', secret })],
   ])('a client is refused with %s', async ([, authorization]) => {
     expectRefused(await askWith(authorization))
   })

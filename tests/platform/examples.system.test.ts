@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { deleteClient } from '../../src/operator/clients.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
+import { openFolder } from '../support/cleanup.ts'
 import { INHERITED } from '../support/environment.ts'
 import { addClient, basic, type Client } from '../support/platform.ts'
 import { startProgram } from '../support/program.ts'
@@ -25,8 +25,7 @@ function programOf(line: string): string {
 }
 
 const service = await openTestService()
-const folder = await mkdtemp(join(tmpdir(), 'gatehouse-example-'))
-afterAll(() => rm(folder, { recursive: true }))
+const folder = await openFolder()
 await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
 await writeFile(join(folder, 'service.mjs'), programOf("import fastify from 'fastify'"))
 const imports = "import { readFile, rename, writeFile } from 'node:fs/promises'"

@@ -34,17 +34,3 @@ test('platform endpoints take their own examples', async () => {
   const { accessToken: token } = await service.loginAs(await service.addCompany())
   expect((await service.ask('/verify', { method: 'GET', token, headers })).status).toBe(200)
 })
-
-test('every problem example has the status of its response', () => {
-  for (const path of Object.values<Record<string, typeof verify>>(document.paths)) {
-    for (const { responses } of Object.values(path)) {
-      for (const [status, { content }] of Object.entries<typeof verify>(responses)) {
-        const { examples = {} } = content?.['application/problem+json'] ?? {}
-        for (const { $ref } of Object.values<{ $ref: string }>(examples)) {
-          const { value } = document.components.examples[$ref.split('/').at(-1) ?? '']
-          expect(value.status).toBe(Number(status))
-        }
-      }
-    }
-  }
-})
