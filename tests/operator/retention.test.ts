@@ -45,6 +45,7 @@ const superseded = { by: account, reason: 'superseded' }
 /** Rows that are kept for five minutes after the time in a column. */
 const lapsing = (column: string) => ({ kept: [{ [column]: at(1) }], gone: [{ [column]: at(-301) }] })
 const opened = { kind: 'token', created_at: long, issued_at: long, max_expires_at: at(DAY) }
+const app = { kind: 'totp', name: 'App', sealed_secret: 'x' }
 const mail = { kind: 'password_changed', recipient: 'ada@x.example', facts: {}, created_at: long }
 
 const LAPSES: Record<string, Lapse> = {
@@ -129,14 +130,7 @@ const LAPSES: Record<string, Lapse> = {
   },
   unconfirmedFactors: {
     table: 'second_factors',
-    row: () => ({
-      company_id,
-      user_id,
-      factor_id: randomUUID(),
-      kind: 'totp',
-      name: 'App',
-      sealed_secret: 'x',
-    }),
+    row: () => ({ company_id, user_id, factor_id: randomUUID(), ...app }),
     kept: [
       { created_at: long, confirmed_at: long },
       { created_at: at(-7_100), confirmed_at: null },

@@ -6,7 +6,6 @@ import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { isSettled } from '../../src/database/start.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { type Cluster, hasDebianPostgres, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
@@ -153,20 +152,5 @@ describe.skipIf(!hasDebianPostgres)("on Debian's Postgres", async () => {
       ;({ next, isCaughtUp } = body)
     }
     expect(whole.sort()).toEqual(idsOf(rows).sort())
-  })
-
-  test('a dump in the same database is refused until it is settled', async () => {
-    const operator = connect({ url: way.url, poolSize: 2 })
-    const dump = await current.dump()
-    await sql`drop schema public cascade; create schema public`.execute(operator.db)
-    await current.restore(dump)
-    expect((await read(null)).status).toBe(503)
-    await migrate(operator.maintenance)
-    expect(await isSettled(operator.health)).toBe(false)
-    await settle()
-    // Tables that are rewritten in place stay settled.
-    await sql`vacuum full event_feed`.execute(operator.db)
-    expect(await isSettled(operator.health)).toBe(true)
-    await operator.close()
   })
 })

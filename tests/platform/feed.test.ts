@@ -353,6 +353,8 @@ test('after a restore, nothing is served until the operator has settled it', asy
     for (const { status, headers } of [await service.send(admin.companyId, secret, event), await askFeed()])
       expect([status, headers['retry-after']]).toEqual([503, expect.any(String)])
     await settleRestored({ ...service.context, sealer }, clock.now())
+    // Tables that are rewritten in place stay settled.
+    await sql`vacuum full event_feed`.execute(db)
     expect((await probe()).statusCode).toBe(200)
     expect((await askFeed()).status).toBe(200)
     await send([`settled-${Object.keys(place)}`])

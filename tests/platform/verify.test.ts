@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
-import { describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { changeSubscription, companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { cutOff } from '../support/postgres.ts'
 import { expectProblem } from '../support/problem.ts'
 import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
@@ -150,15 +149,6 @@ test('an invalid query is refused with 403', async () => {
   const queries = ['x=1', 'permission=', twice, 'permission=a%20b', 'permission=r%C3%B4le', 'feature=%ff']
   for (const query of [...queries, `feature=${'a'.repeat(101)}`])
     expectRefusal(await verify({ cookie }, `?${query}`), [403, 'invalid_request'])
-})
-
-test('an unavailable database stays 503 for a proxy, with its code in a header', async () => {
-  const away = await openTestService()
-  const { accessToken: token } = await away.loginAs(await away.addCompany())
-  await cutOff(inject('serverUrl'), new URL(away.url).pathname.slice(1))
-  const answer = await away.ask('/verify', { method: 'GET', token })
-  expectProblem(answer, [503, 'unavailable'])
-  expect(answer.headers).toMatchObject({ 'x-auth-error': 'unavailable', 'retry-after': '1' })
 })
 
 describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)', () => {
