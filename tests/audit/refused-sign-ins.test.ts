@@ -299,7 +299,7 @@ test('guesses that lock out many users concurrently do not deadlock', async () =
   expect(await members.where('locked_out_at', 'is not', null).execute()).toHaveLength(10)
 })
 
-test('an IPv6 /48 stores ten rows a minute and company of refused sign-ins', async () => {
+test('an IPv6 /48 stores ten refused sign-ins a minute and company', async () => {
   await sql`truncate refused_sign_ins`.execute(db)
   clock.advance(60)
   const companies = await Promise.all(times(3, () => service.addCompany()))

@@ -267,7 +267,7 @@ test('all emails are sent once an unreachable mail server returns', async () => 
   expect(service.logs.join('')).toContain('"msg":"mail: postponed"')
 })
 
-test('without a mail server, an email becomes files for its owner, once they can be written', async () => {
+test('without a mail server, an email becomes files for its owner only', async () => {
   const service = await openTestService()
   const folder = join(service.config.dataDir, 'mail')
   await writeFile(folder, 'in the way')
