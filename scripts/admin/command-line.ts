@@ -1,100 +1,67 @@
-import { parseArgs } from 'node:util'
-import { MAX_PREVIOUS_SECONDS } from '../../src/member/service-password-schemas.ts'
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ID } from '../../src/system.ts'
-import type { Context, Io } from './context.ts'
-import { UsageError } from './usage.ts'
+import { type Context, UsageError } from './context.ts'
 
-/** The form of a command, and how a command line is read. */
+/** How a command line is read. The form of a command is its line in the usage. */
 
-const OPTIONS = {
-  json: { type: 'boolean' },
-  help: { type: 'boolean' },
-  as: { type: 'string' },
-  all: { type: 'boolean' },
-  finish: { type: 'boolean' },
-  scope: { type: 'string' },
-  name: { type: 'string' },
-  'admin-email': { type: 'string' },
-  'admin-name': { type: 'string' },
-  plan: { type: 'string' },
-  company: { type: 'string' },
-  email: { type: 'string' },
-  role: { type: 'string' },
-  user: { type: 'string' },
-  status: { type: 'string' },
-  limit: { type: 'string' },
-  'second-factor': { type: 'string' },
-  'previous-valid-seconds': { type: 'string' },
-} as const
+export type Values = Record<string, string | undefined>
 
-type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'as'>
-type Flag = 'all' | 'finish'
-export type Values = Partial<Record<Exclude<Option, Flag>, string> & Record<Flag, boolean>>
-export type Result = Record<string, unknown>
+/** What each form does. Without a company in it, `companyId` is empty. */
+export type Commands = Record<
+  string,
+  (context: Context, companyId: string, values: Values) => Promise<object>
+>
 
-const TAKEN = { company: 'company, by handle or id', key: 'key id', client: 'client id' }
-
-interface Form {
-  required?: Option[]
-  optional?: Option[]
-  /** What follows the name of the command. */
-  takes?: keyof typeof TAKEN
-}
-
-export type Command = Form &
-  (
-    | { run(context: Context, values: Values, id: string): Promise<Result> }
-    /** Opens by itself what it needs. */
-    | { runAlone(io: Io): Promise<Result> }
-  )
+const FOR_ALL = { json: { type: 'boolean' }, help: { type: 'boolean' }, as: { type: 'string' } } as const
 
 /** Reads a command line; null means that the usage is to be printed. @throws UsageError */
-export function readCommand(commands: ReadonlyMap<string, Command>, args: string[]) {
-  const { values, positionals } = parse(args)
-  const { json = false, help = false, as, ...given } = values
+export function readCommand(usage: string[], args: string[]) {
+  const forms = usage.map(readForm)
+  const known: ParseArgsOptionsConfig = Object.assign({}, ...forms.map(({ options }) => options), FOR_ALL)
+  const { values, positionals } = parse(args, known)
+  const { json, help, as, ...given } = values
   if (help || positionals.length === 0) return null
-  const [first = ''] = positionals
-  const name = commands.has(first) ? first : positionals.slice(0, 2).join(' ')
-  const command = commands.get(name)
-  if (!command) throw new UsageError(`there is no command "${name}"`)
-  const id = readId(name, command, positionals.slice(name.split(' ').length))
-  const options = readOptions(name, command, given)
-  return { name, command, id, options, json, operatorName: as === undefined ? undefined : toOperatorName(as) }
-}
-
-function readId(name: string, { takes }: Form, [id = '', ...rest]: string[]): string {
-  if (rest.length > 0 || (takes ? id === '' : id !== '')) {
-    throw new UsageError(takes ? `"${name}" takes one ${TAKEN[takes]}` : `"${name}" does not take "${id}"`)
-  }
-  if (takes === 'client') return toId(id)
-  return takes === 'company' ? toCompany(id) : id
-}
-
-function readOptions(name: string, { required = [], optional = [] }: Form, options: Values): Values {
-  for (const option of required) if (!options[option]) throw new UsageError(`"${name}" needs --${option}`)
-  for (const option of Object.keys(options)) {
-    if (![...required, ...optional].some((known) => known === option)) {
-      throw new UsageError(`"${name}" does not take --${option}`)
-    }
-  }
-  const { company, user } = options
+  const found = forms.find(({ name }) => `${positionals.join(' ')} `.startsWith(`${name} `))
+  if (!found) throw new UsageError(`there is no command "${positionals.slice(0, 2).join(' ')}"`)
+  const { form, name, operand, options, needed } = found
+  const rest = positionals.slice(name.split(' ').length)
+  const unknown = [
+    ...Object.keys(given).flatMap((option) => (option in options ? [] : `--${option}`)),
+    ...rest.slice(operand ? 1 : 0),
+  ]
+  if (unknown.length > 0) throw new UsageError(`"${name}" does not take ${unknown.join(' ')}`)
+  if (operand && !rest[0]) throw new UsageError(`"${name}" needs a ${operand}`)
+  const missing = needed.find((option) => !given[option])
+  if (missing) throw new UsageError(`"${name}" needs --${missing}`)
+  const all: Values = { ...given, ...(operand && { [operand.toLowerCase()]: rest[0] }) }
   return {
-    ...options,
-    ...(company !== undefined && { company: toCompany(company) }),
-    ...(user !== undefined && { user: toId(user) }),
+    form,
+    values: all,
+    json: json !== undefined,
+    operatorName: as === undefined ? as : toOperatorName(as),
   }
 }
 
-/** An id or a handle, which run.ts looks up. */
-function toCompany(text: string): string {
-  return text.toLowerCase()
+/** Options in brackets are not needed, and those without a value are flags. */
+function readForm(form: string) {
+  const [, name = '', operand] = /^([a-z]+(?: [a-z][a-z-]*)?)(?: ([A-Z]+))?/.exec(form) ?? []
+  const read = (part: string) => [...part.matchAll(/--([a-z-]+)( [A-Z]+)?/g)]
+  const options: ParseArgsOptionsConfig = Object.fromEntries(
+    read(form).map(([, option = '', value]) => [option, { type: value ? 'string' : 'boolean' }]),
+  )
+  const needed = read(form.replace(/\(.*\)|\[.*?\]/g, '')).map(([, option = '']) => option)
+  return { form, name, operand, options, needed }
 }
 
-/** Ids have several spellings; the service uses lower case. */
-function toId(text: string): string {
-  const id = text.toLowerCase()
-  if (ID.test(id)) return id
-  throw new UsageError(`"${text}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
+/** A flag that is given has its value as text. */
+function parse(args: string[], options: ParseArgsOptionsConfig): { values: Values; positionals: string[] } {
+  try {
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+    const texts = Object.entries(values).map(([option, value]) => [option, String(value)])
+    return { values: Object.fromEntries(texts), positionals }
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
 }
 
 const OPERATOR_NAME = /^\P{C}{1,100}$/u
@@ -110,29 +77,33 @@ export function shellUserOf({ SUDO_USER, USER }: NodeJS.ProcessEnv): string | un
   return OPERATOR_NAME.test(name) ? name : undefined
 }
 
-function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+/** Ids have several spellings; the service uses lower case. @throws UsageError */
+export function toId(text = ''): string {
+  const id = text.toLowerCase()
+  if (ID.test(id)) return id
+  throw new UsageError(`"${text}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
 }
 
 /** The user that --user or --email names. @throws UsageError */
 export function userOf({ user, email }: Values): { userId: string } | { email: string } {
-  if (user !== undefined && email === undefined) return { userId: user }
+  if (user !== undefined && email === undefined) return { userId: toId(user) }
   if (email !== undefined && user === undefined) return { email }
   throw new UsageError('name the user by --user or by --email')
 }
 
-/** How many rows a list shows. @throws UsageError */
-export function limitOf({ limit = '100' }: Values): number {
-  if (/^[1-9]\d{0,5}$/.test(limit)) return Number(limit)
-  throw new UsageError('--limit is a number from 1 to 999999')
+/** @throws UsageError */
+export function numberOf(option: string, text: string, least: number, most: number): number {
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value >= least && value <= most) return value
+  throw new UsageError(`--${option} is a number from ${least} to ${most}`)
 }
 
-/** How long the old password of a service member works on. @throws UsageError */
-export function previousValidSecondsOf({ 'previous-valid-seconds': seconds = '0' }: Values): number {
-  if (/^\d{1,6}$/.test(seconds) && Number(seconds) <= MAX_PREVIOUS_SECONDS) return Number(seconds)
-  throw new UsageError(`--previous-valid-seconds is a number from 0 to ${MAX_PREVIOUS_SECONDS}`)
+/** How many rows a list shows. @throws UsageError */
+export const limitOf = ({ limit = '100' }: Values) => numberOf('limit', limit, 1, 999_999)
+
+/** @throws UsageError */
+export function oneOf<T extends string>(option: string, text: string | undefined, all: readonly T[]): T {
+  const found = all.find((one) => one === text)
+  if (found !== undefined) return found
+  throw new UsageError(`--${option} is one of ${all.join(', ')}`)
 }

@@ -5,9 +5,11 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { open, openForMigrations } from '../../src/startup.ts'
 import { realSystem } from '../../src/system.ts'
-import { UsageError } from './usage.ts'
 
 /** What commands work with: the database, the keys, and a password. */
+
+/** A command that cannot run; the message says why. */
+export class UsageError extends Error {}
 
 export type Context = Awaited<ReturnType<typeof openContext>> & { operatorName: string | undefined }
 
@@ -41,7 +43,7 @@ export async function openContext(io: Io) {
     )
     const hasher = await createPasswordHasher()
     const opaque = createOpaque(config.cell, system.randomBytes)
-    return { db, config, close, system, sealer, opaque, isBreached, hasher, io }
+    return { db, config, close, system, now: system.now(), sealer, opaque, isBreached, hasher, io }
   } catch (error) {
     await close()
     throw error

@@ -6,79 +6,45 @@ import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { endSessionsOfUser } from '../../src/operator/users.ts'
 import { listClients } from '../../src/platform/repository.ts'
 import { listKeys } from '../../src/token/repository.ts'
-import { type Command, limitOf } from './command-line.ts'
-import { migrateAlone } from './context.ts'
-import { UsageError } from './usage.ts'
+import { type Commands, limitOf, toId } from './command-line.ts'
+import { UsageError } from './context.ts'
 
-export const PLATFORM_COMMANDS: Record<string, Command> = {
-  migrate: { runAlone: migrateAlone },
-
-  'sessions end': {
-    optional: ['company', 'user', 'all'],
-    async run(context, { company: companyId, user: userId, all = false }) {
-      const now = context.system.now()
-      if (all === (companyId !== undefined) || (all && userId !== undefined))
-        throw new UsageError('"sessions end" needs --company, or --all alone')
-      if (companyId === undefined) return { companies: await endAllSessions(context, now), sessions: 'ended' }
-      if (userId === undefined) {
-        await endSessionsOfCompany(context, companyId, now)
-        return { companyId, sessions: 'ended' }
-      }
-      await endSessionsOfUser(context, companyId, userId, now)
-      return { companyId, userId, sessions: 'ended' }
-    },
+export const PLATFORM_COMMANDS: Commands = {
+  async 'sessions end (--company COMPANY [--user U] | --all)'(context, companyId, { user, all }) {
+    const { now } = context
+    if (Boolean(all) === Boolean(companyId) || (all && user))
+      throw new UsageError('"sessions end" needs --company, or --all alone')
+    if (all) return { companies: await endAllSessions(context, now), sessions: 'ended' }
+    if (user === undefined) {
+      await endSessionsOfCompany(context, companyId, now)
+      return { companyId, sessions: 'ended' }
+    }
+    const userId = toId(user)
+    await endSessionsOfUser(context, companyId, userId, now)
+    return { companyId, userId, sessions: 'ended' }
   },
-
-  audit: {
-    required: ['company'],
-    optional: ['email', 'limit'],
-    run: async ({ db }, { company: companyId = '', email, ...values }) =>
-      await readAudit(db, companyId, { email, max: limitOf(values) }),
-  },
-
-  'keys rotate': { run: async (context) => ({ ...(await rotateKeys(context)) }) },
-  'keys retire': {
-    takes: 'key',
-    run: async (context, _values, keyId) => ({
-      ...(await retireKey(context, keyId, context.system.now())),
-    }),
-  },
-  'keys list': {
-    run: async ({ db }) => ({
-      keys: (await listKeys(db)).map(({ keyId, createdAt, signsFrom, revokedAt }) => ({
-        keyId,
-        createdAt,
-        signsFrom,
-        retiredAt: revokedAt,
+  'audit --company COMPANY [--email E] [--limit L]': ({ db }, companyId, values) =>
+    readAudit(db, companyId, { email: values['email'], max: limitOf(values) }),
+  'keys rotate': (context) => rotateKeys(context),
+  async 'keys list'({ db }) {
+    const keys = await listKeys(db)
+    return {
+      keys: keys.map(({ keyId, createdAt, signsFrom, revokedAt: retiredAt }) => ({
+        ...{ keyId, createdAt, signsFrom, retiredAt },
       })),
-    }),
+    }
   },
-
-  'client create': {
-    required: ['name', 'scope'],
-    run: async (context, { name = '', scope = '' }) =>
-      await createClient(context, { name, scopes: scope.split(',') }, context.system.now()),
+  'keys retire KID': (context, _, { kid = '' }) => retireKey(context, kid, context.now),
+  'client create --name N --scope SCOPES': (context, _, { name = '', scope = '' }) =>
+    createClient(context, { name, scopes: scope.split(',') }, context.now),
+  'client list': async ({ db }) => ({ clients: await listClients(db) }),
+  'client rotate CLIENT [--finish]': (context, _, { client, finish }) =>
+    (finish ? finishRotation : rotateClient)(context, toId(client), context.now),
+  async 'client delete CLIENT'(context, _, { client }) {
+    const id = toId(client)
+    await deleteClient(context, id, context.now)
+    return { id, status: 'deleted' }
   },
-  'client list': { run: async ({ db }) => ({ clients: await listClients(db) }) },
-  'client rotate': {
-    takes: 'client',
-    optional: ['finish'],
-    async run(context, { finish = false }, id) {
-      const now = context.system.now()
-      return finish ? { ...(await finishRotation(context, id, now)) } : await rotateClient(context, id, now)
-    },
-  },
-  'client delete': {
-    takes: 'client',
-    async run(context, _values, id) {
-      await deleteClient(context, id, context.system.now())
-      return { id, status: 'deleted' }
-    },
-  },
-
-  restored: {
-    run: async (context) => ({ ...(await settleRestored(context, context.system.now())) }),
-  },
-
-  prune: { run: async (context) => ({ ...(await pruneAcrossCompanies(context, context.system.now())) }) },
+  restored: (context) => settleRestored(context, context.now),
+  prune: (context) => pruneAcrossCompanies(context, context.now),
 }

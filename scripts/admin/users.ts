@@ -1,5 +1,6 @@
 import { listUsers } from '../../src/company/listing-repository.ts'
 import { requireCompanyName } from '../../src/company/service.ts'
+import { MAX_PREVIOUS_SECONDS } from '../../src/member/service-password-schemas.ts'
 import {
   changeUserRole,
   changeUserStatus,
@@ -11,95 +12,57 @@ import {
   resetSecondFactors,
   unlockUser,
 } from '../../src/operator/users.ts'
-import { type Command, limitOf, previousValidSecondsOf, userOf } from './command-line.ts'
+import { type Commands, limitOf, numberOf, userOf } from './command-line.ts'
 import { readPassword } from './context.ts'
 
-/** The options that name a user. */
-const USER = { required: ['company'], optional: ['user', 'email'] } satisfies Partial<Command>
+const USER = '--company COMPANY (--user U | --email E)'
 
-export const USER_COMMANDS: Record<string, Command> = {
-  'user create': {
-    required: ['company', 'email', 'role'],
-    optional: ['name'],
-    async run(context, { company: companyId = '', email = '', role = '', name }) {
-      const password = await readPassword(context)
-      const { userId, ...link } = await createUser(context, companyId, { email, role, name, password })
-      return { companyId, userId, email, role, ...link }
-    },
+export const USER_COMMANDS: Commands = {
+  async 'user create --company COMPANY --email E --role R [--name N]'(context, companyId, values) {
+    const { email = '', role = '', name } = values
+    const password = await readPassword(context)
+    const { userId, ...link } = await createUser(context, companyId, { email, role, name, password })
+    return { companyId, userId, email, role, ...link }
   },
-  'user list': {
-    required: ['company'],
-    optional: ['limit'],
-    async run({ db }, { company: companyId = '', ...values }) {
-      await requireCompanyName(db, companyId)
-      return { companyId, users: await listUsers(db, companyId, limitOf(values)) }
-    },
+  async 'user list --company COMPANY [--limit L]'({ db }, companyId, values) {
+    await requireCompanyName(db, companyId)
+    return { companyId, users: await listUsers(db, companyId, limitOf(values)) }
   },
-  'user show': {
-    ...USER,
-    async run({ db }, { company: companyId = '', ...values }) {
-      return { companyId, ...(await requireUser(db, companyId, userOf(values))) }
-    },
+  async [`user show ${USER}`]({ db }, companyId, values) {
+    return { companyId, ...(await requireUser(db, companyId, userOf(values))) }
   },
-  'user role': {
-    required: ['company', 'role'],
-    optional: ['user', 'email'],
-    async run(context, { company: companyId = '', role = '', ...values }) {
-      const now = context.system.now()
-      const { userId, before } = await changeUserRole(context, companyId, userOf(values), role, now)
-      return { companyId, userId, role, before }
-    },
+  async [`user role ${USER} --role R`](context, companyId, { role = '', ...values }) {
+    const { userId, before } = await changeUserRole(context, companyId, userOf(values), role, context.now)
+    return { companyId, userId, role, before }
   },
-  'user disable': {
-    ...USER,
-    async run(context, { company: companyId = '', ...values }) {
-      const { userId } = await changeUserStatus(context, companyId, userOf(values), 'disabled')
-      return { companyId, userId, status: 'disabled' }
-    },
+  async [`user disable ${USER}`](context, companyId, values) {
+    const { userId } = await changeUserStatus(context, companyId, userOf(values), 'disabled')
+    return { companyId, userId, status: 'disabled' }
   },
-  'user enable': {
-    ...USER,
-    async run(context, { company: companyId = '', ...values }) {
-      const { userId } = await changeUserStatus(context, companyId, userOf(values), 'active')
-      return { companyId, userId, status: 'active' }
-    },
+  async [`user enable ${USER}`](context, companyId, values) {
+    const { userId } = await changeUserStatus(context, companyId, userOf(values), 'active')
+    return { companyId, userId, status: 'active' }
   },
-  'user unlock': {
-    ...USER,
-    async run(context, { company: companyId = '', ...values }) {
-      const { userId } = await unlockUser(context, companyId, userOf(values), context.system.now())
-      return { companyId, userId, status: 'unlocked' }
-    },
+  async [`user unlock ${USER}`](context, companyId, values) {
+    const { userId } = await unlockUser(context, companyId, userOf(values), context.now)
+    return { companyId, userId, status: 'unlocked' }
   },
-  'user password': {
-    required: ['company'],
-    optional: ['user', 'email', 'previous-valid-seconds'],
-    async run(context, { company: companyId = '', ...values }) {
-      const previousValidSeconds = previousValidSecondsOf(values)
-      const replacement = { previousValidSeconds, now: context.system.now() }
-      return { companyId, ...(await replaceServicePassword(context, companyId, userOf(values), replacement)) }
-    },
+  async [`user password ${USER} [--previous-valid-seconds N]`](context, companyId, values) {
+    const { 'previous-valid-seconds': seconds = '0' } = values
+    const previousValidSeconds = numberOf('previous-valid-seconds', seconds, 0, MAX_PREVIOUS_SECONDS)
+    const replacement = { previousValidSeconds, now: context.now }
+    return { companyId, ...(await replaceServicePassword(context, companyId, userOf(values), replacement)) }
   },
-  'user reset-second-factors': {
-    ...USER,
-    async run(context, { company: companyId = '', ...values }) {
-      const { userId } = await resetSecondFactors(context, companyId, userOf(values), context.system.now())
-      return { companyId, userId, status: 'reset; mail queued' }
-    },
+  async [`user reset-second-factors ${USER}`](context, companyId, values) {
+    const { userId } = await resetSecondFactors(context, companyId, userOf(values), context.now)
+    return { companyId, userId, status: 'reset; mail queued' }
   },
-  'user delete': {
-    ...USER,
-    async run(context, { company: companyId = '', ...values }) {
-      const { userId } = await deleteUser(context, companyId, userOf(values), context.system.now())
-      return { companyId, userId, status: 'deleted' }
-    },
+  async [`user delete ${USER}`](context, companyId, values) {
+    const { userId } = await deleteUser(context, companyId, userOf(values), context.now)
+    return { companyId, userId, status: 'deleted' }
   },
-
-  invite: {
-    required: ['company', 'email', 'role'],
-    async run(context, { company: companyId = '', email = '', role = '' }) {
-      const invited = await invite(context, companyId, { email, role })
-      return { companyId, ...invited, role, status: 'mail queued' }
-    },
+  async 'invite --company COMPANY --email E --role R'(context, companyId, { email = '', role = '' }) {
+    const invited = await invite(context, companyId, { email, role })
+    return { companyId, ...invited, role, status: 'mail queued' }
   },
 }

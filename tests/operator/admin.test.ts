@@ -78,7 +78,7 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['a client name with a link', 'client create --name http://x.example --scope introspect', /must not/],
   ['an invalid client id', 'client rotate risk', /is not an id/],
   ['an unknown client', `client delete ${NOBODY}`, /no such client/],
-  ['a missing client id', 'client delete', /takes one client id/],
+  ['a missing client id', 'client delete', /needs a CLIENT/],
   ['an unknown key', 'keys retire -- -an-unknown-id', /no such key that is not retired; `keys list`/],
   ['a name of an operator that is too long', `company list --as ${'a'.repeat(101)}`, /--as/],
 ])('a command fails and says why for %s', async ([, line, why, input = '']) => {
