@@ -38,7 +38,7 @@ function start(attack: Attack, victim: Victim): Counts {
 
 process.once('message', ({ flood, victim }: AttackSetup) => {
   const attack = FLOODS[flood]?.attack
-  if (!attack) throw new Error(`the flood ${flood} has no attack`)
+  if (!attack) throw new Error(`there is no flood ${flood}`)
   const counts = start(attack, victim)
   process.on('message', () => process.send?.(counts, () => process.exit()))
   process.send?.('ready')

@@ -8,17 +8,15 @@ import {
   rowsAtMost,
   succeed,
 } from './aims.ts'
-import { findGuesses } from './guessing.ts'
 import { askForOwnMails, mailRequest, makeUnverified } from './mail.ts'
 import { ipv4Networks, ipv6Networks, type Networks } from './networks.ts'
 import { type Attack, badEvent, endlessEvent, writing, wrongSignIn } from './requests.ts'
-import { endManySessions } from './sessions.ts'
 import type { Target } from './target.ts'
 
 export interface Flood {
   about: string
   aims: Aim[]
-  attack?: Attack
+  attack: Attack
   /** Prepares the service before the flood. */
   prepare?(target: Target): Promise<void>
   /** What someone does during the flood, and what they find. */
@@ -46,16 +44,6 @@ export const FLOODS: Record<string, Flood> = {
   }),
   'mail-1': mails('one network', ipv4Networks(1)),
   'mail-100': mails('100 networks', ipv4Networks(100)),
-  sessions: {
-    about: '240 sign-ins of one member, and the end of up to 600,000 sessions of a member',
-    aims: [],
-    observe: endManySessions,
-  },
-  guessing: {
-    about: '400 guesses at one account from 40 networks',
-    aims: KNOWN_SIGN_INS,
-    observe: findGuesses,
-  },
   disk: {
     about: '300 sign-ins, registrations, emails, and bad credentials per second from one IPv6 /48',
     aims: [megabytesInAnHourBelow(20), answered(201, 202, 400, 401, 429, 503), ...KNOWN_NETWORK],

@@ -16,10 +16,9 @@ export function toText(figures: Figures): string {
     ...alignColumns(honestRows(figures)),
     ...(before.seen.some(({ share }) => share < 0.98) ? [TOO_BUSY] : []),
     '',
-    `attackers: ${showCounts(attack) || 'none'}`,
+    `attackers: ${showCounts(attack)}`,
     `memory peak: ${showMb(during.memoryMb)} (before the flood ${showMb(before.memoryMb)})`,
     `written: ${showTables(during.written)}`,
-    `written before the flood: ${showTables(before.written)}`,
     '',
     ...findings.map(({ what, measured, isMet }) => `${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`),
   ].join('\n')

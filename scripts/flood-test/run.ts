@@ -38,10 +38,10 @@ export async function runFlood(
   let attack: Counts = {}
   const findings: Finding[] = []
   const during = await measure(target, async () => {
-    const stopAttack = flood.attack && (await startAttack(name, target, cleanup))
+    const stopAttack = await startAttack(name, target, cleanup)
     await sleep(RISE_MS)
     const [seen, observed] = await Promise.all([runHonest(seconds * 1000), observe(flood, target, seconds)])
-    if (stopAttack) attack = await stopAttack()
+    attack = await stopAttack()
     findings.push(...observed)
     return seen
   })
