@@ -15,9 +15,6 @@ import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
 /** Services that run may serve earlier builds. */
 const KEPT = 3
 
-/** What the first load of sign-in can take, all in, as it is sent to browsers that take Brotli. */
-const MOST_BYTES = 60_000
-
 /** The shapes of the mark, as mark.tsx draws them. */
 async function readMark(): Promise<string> {
   const source = await readFile(join(PAGE_SOURCES, 'mark.tsx'), 'utf8')
@@ -166,25 +163,13 @@ async function removeOldest(): Promise<void> {
   for (const { path } of latestFirst.slice(KEPT)) await rm(path, { recursive: true, force: true })
 }
 
-/** What a browser that has nothing yet is sent for the first page. */
-async function firstLoadOf(files: Map<string, Uint8Array>): Promise<number> {
-  const page = Buffer.from(files.get('index.html') ?? '')
-  const loaded = ['index.html', ...(page.toString().match(/(?<="\/)assets\/[^"]+/g) ?? [])]
-  const sent = await Promise.all(loaded.map((path) => promisify(brotliCompress)(files.get(path) ?? '')))
-  return sent.reduce((sum, { length }) => sum + length, 0)
-}
-
 async function buildIfNeeded(): Promise<void> {
   const folder = await buildFolder()
   if (existsSync(folder)) return
   const { build } = await import('esbuild')
-  const files = await bundle(build)
-  await write(files, folder)
+  await write(await bundle(build), folder)
   await removeOldest()
-  const bytes = await firstLoadOf(files)
-  console.error(
-    `The pages are in ${folder}. The first one is sent in ${bytes} of at most ${MOST_BYTES} bytes.`,
-  )
+  console.error(`The pages are in ${folder}.`)
 }
 
 const isBeforeStart = process.argv.includes('--before-start')

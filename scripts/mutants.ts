@@ -9,7 +9,7 @@ import { copyProject } from './kit/checkout.ts'
  * Shows what the tests prove: breaks the service in one place at a time, in a copy, and counts the breaks that the tests of
  * its room find. The breaks depend only on the sources, so two states of the tests can be compared.
  *
- *     node scripts/mutants.ts [--results FILE] [--only TEXT] [--list]
+ *     node scripts/mutants.ts [--results FILE] [--only TEXT]
  *
  * FILE has the result of each break. A new run with the same FILE continues after the last one.
  */
@@ -59,7 +59,6 @@ const { values: options } = parseArgs({
   options: {
     results: { type: 'string', default: 'mutants.json' },
     only: { type: 'string', default: '' },
-    list: { type: 'boolean', default: false },
   },
 })
 
@@ -140,45 +139,31 @@ function balanced(text: string): string | undefined {
 
 /** Whether the tests of the room fail. */
 async function isFound(folder: string, room: string): Promise<boolean> {
-  const tests = [ACCESS, ...(ROOMS[room]?.tests ?? [])]
-  const args = [
-    'node_modules/vitest/vitest.mjs',
-    'run',
-    '--config',
-    'tests/vitest.config.ts',
-    '--bail',
-    '1',
-    ...tests,
-  ]
+  const vitest = 'node_modules/vitest/vitest.mjs run --config tests/vitest.config.ts --bail 1'.split(' ')
+  const args = [...vitest, ACCESS, ...(ROOMS[room]?.tests ?? [])]
   const child = spawn(process.execPath, args, { cwd: folder, stdio: 'ignore', timeout: TIMEOUT_MS })
   return await new Promise((done) => child.on('exit', (code) => done(code !== 0)))
 }
 
 const mutants = (await chooseMutants()).filter((mutant) => nameOf(mutant).includes(options.only))
-if (options.list) {
-  for (const mutant of mutants) console.log(nameOf(mutant))
-} else {
-  const results: Record<string, boolean> = await readFile(options.results, 'utf8').then(
-    JSON.parse,
-    () => ({}),
-  )
-  await using cleanup = new AsyncDisposableStack()
-  const folder = await copyProject(cleanup)
-  for (const room of new Set(mutants.map(({ room }) => room))) {
-    results[`${room}: as it is`] ??= await isFound(folder, room)
-    if (results[`${room}: as it is`]) throw new Error(`The tests of ${room} fail without a mutant.`)
-  }
-  for (const mutant of mutants) {
-    const name = nameOf(mutant)
-    if (results[name] !== undefined) continue
-    const path = join(folder, 'src', mutant.file)
-    const text = await readFile(path, 'utf8')
-    await writeFile(path, text.slice(0, mutant.start) + mutant.replacement + text.slice(mutant.end))
-    results[name] = await isFound(folder, mutant.room)
-    await writeFile(path, text)
-    await writeFile(options.results, JSON.stringify(results, null, 2))
-    console.log(results[name] ? 'found   ' : 'SURVIVED', name)
-  }
-  const judged = mutants.map((mutant) => results[nameOf(mutant)])
-  console.log(`${judged.filter(Boolean).length} of ${judged.length} found`)
+const before = await readFile(options.results, 'utf8').catch(() => '{}')
+const results: Record<string, boolean> = JSON.parse(before)
+await using cleanup = new AsyncDisposableStack()
+const folder = await copyProject(cleanup)
+for (const room of new Set(mutants.map(({ room }) => room))) {
+  results[`${room}: as it is`] ??= await isFound(folder, room)
+  if (results[`${room}: as it is`]) throw new Error(`The tests of ${room} fail without a mutant.`)
 }
+for (const mutant of mutants) {
+  const name = nameOf(mutant)
+  if (results[name] !== undefined) continue
+  const path = join(folder, 'src', mutant.file)
+  const text = await readFile(path, 'utf8')
+  await writeFile(path, text.slice(0, mutant.start) + mutant.replacement + text.slice(mutant.end))
+  results[name] = await isFound(folder, mutant.room)
+  await writeFile(path, text)
+  await writeFile(options.results, JSON.stringify(results, null, 2))
+  console.log(results[name] ? 'found   ' : 'SURVIVED', name)
+}
+const judged = mutants.map((mutant) => results[nameOf(mutant)])
+console.log(`${judged.filter(Boolean).length} of ${judged.length} found`)
