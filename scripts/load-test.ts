@@ -24,36 +24,23 @@ async function main(): Promise<void> {
   process.exitCode = isClean(figures) ? 0 : 1
 }
 
-async function measureAll(options: Options, signal: AbortSignal): Promise<Figures[]> {
+async function measureAll(
+  { scenarios, workers, ...options }: Options,
+  signal: AbortSignal,
+): Promise<Figures[]> {
   await using cleanup = new AsyncDisposableStack()
   const postgres = await openPostgres(cleanup)
-  const gatehouse = await startGatehouse(postgres, options, cleanup)
+  const gatehouse = await startGatehouse(postgres, workers, cleanup)
   const plain = await startPlain(postgres, cleanup)
   const { folder, pid: postgresPid } = postgres
   if (postgresPid !== undefined) await openStatements({ ...gatehouse, pid: postgresPid, folder })
+  const plan = { ...options, gatehouse, plain, postgresPid, folder, signal }
   const all: Figures[] = []
-  for (const [name, scenario] of options.scenarios) {
-    if (signal.aborted) break
-    const connections = options.connections ?? scenario.connections
-    const services = { gatehouse, plain, postgresPid, folder }
-    const figures = await measureScenario(name, scenario, {
-      ...{ ...options, ...services, connections, signal, onSecond: showProgress },
-    })
+  for (const [name, scenario] of scenarios) {
+    const figures = signal.aborted ? null : await measureScenario(name, scenario, plan)
     if (figures) all.push(figures)
   }
-  showProgress('', 0)
   return all
-}
-
-const CLEAR_LINE = '\r\u001b[K'
-let shown = ''
-
-/** One line that is overwritten each second, or a line for each part of a round in a file. */
-function showProgress(what: string, requests: number): void {
-  const line = what && `${what}: ${requests.toLocaleString('en')} requests/s`
-  if (process.stderr.isTTY) process.stderr.write(`${CLEAR_LINE}${line}`)
-  else if (line && what !== shown) console.error(line)
-  shown = what
 }
 
 await runMain('load-test', main)

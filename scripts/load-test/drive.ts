@@ -4,17 +4,14 @@ import { codeOf } from '../kit/client.ts'
 import { createHistogram, toMicroseconds } from '../kit/drive.ts'
 import type { Operation } from '../kit/operations.ts'
 
-/** Runs operations with autocannon: one connection for each, in a closed loop, or at a fixed rate. */
+/** Runs operations with autocannon: one connection for each, in a closed loop. */
 
 interface Load {
   url: string
   /** One for each virtual user. */
   operations: Operation[]
   durationMs: number
-  /** Requests per second. Latencies are corrected for what could not be sent in time (coordinated omission). */
-  rate?: number | undefined
   signal: AbortSignal
-  onSecond?(requests: number): void
 }
 
 export interface Measurement {
@@ -30,7 +27,7 @@ const TIMEOUT_SECONDS = 30
 const SAMPLE_MS = 100
 
 export async function drive(load: Load): Promise<Measurement> {
-  const { url, operations, durationMs, rate, signal, onSecond } = load
+  const { url, operations, durationMs, signal } = load
   const measurement: Measurement = { succeeded: 0, errors: {}, histogram: createHistogram(), seconds: 0 }
   const { errors, histogram } = measurement
   const fail = (code: string) => {
@@ -49,15 +46,9 @@ export async function drive(load: Load): Promise<Measurement> {
       timeout: TIMEOUT_SECONDS,
       // How often it looks whether the time is up.
       sampleInt: SAMPLE_MS,
-      ...(rate !== undefined && { overallRate: rate }),
       setupClient,
     }
     const running = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
-    let before = 0
-    running.on('tick', () => {
-      onSecond?.(measurement.succeeded - before)
-      before = measurement.succeeded
-    })
     running.on('reqError', (error) => fail(codeOf(error)))
     stop = () => running.stop?.()
     signal.addEventListener('abort', stop)
@@ -96,9 +87,7 @@ export async function drive(load: Load): Promise<Measurement> {
     client.on('response', (_status: number, _bytes: number, ms: number) => {
       if (!isRight) return
       measurement.succeeded += 1
-      const us = toMicroseconds(ms)
-      if (rate === undefined) histogram.recordValue(us)
-      else histogram.recordValueWithExpectedInterval(us, (operations.length / rate) * 1_000_000)
+      histogram.recordValue(toMicroseconds(ms))
     })
   }
 }

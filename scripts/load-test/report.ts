@@ -9,17 +9,12 @@ const MAX_BUSY_SHARE = 0.95
 
 const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['scenario', ({ scenario }) => scenario],
-  ['connections', ({ connections }) => String(connections)],
   ['requests/s', ({ gatehouse }) => short(gatehouse.rate)],
   ['p50 ms', ({ gatehouse }) => short(gatehouse.p50)],
-  ['p95 ms', ({ gatehouse }) => short(gatehouse.p95)],
   ['p99 ms', ({ gatehouse }) => short(gatehouse.p99)],
-  ['max ms', ({ gatehouse }) => short(gatehouse.max)],
-  ['errors', ({ gatehouse }) => String(countErrors(gatehouse))],
   ['CPU ms: service, Postgres', ({ gatehouse }) => showCpu(gatehouse)],
   ['cost ratio (min–max)', ({ costRatios }) => showRatio(costRatios)],
-  ['log, tables in bytes', ({ gatehouse: { written } }) => `${short(written.log)}, ${short(written.tables)}`],
-  ['memory MB', ({ memoryMb }) => Math.max(...memoryMb).toFixed(0)],
+  ['log, tables in bytes', ({ gatehouse }) => `${short(gatehouse.logBytes)}, ${short(gatehouse.tableBytes)}`],
   ['plain: requests/s', ({ plain }) => (plain ? short(plain.rate) : NONE)],
   ['CPU ms', ({ plain }) => (plain ? showCpu(plain) : NONE)],
   ['gatehouse/plain: rate', ({ rateRatios }) => showRatio(rateRatios)],
@@ -33,7 +28,7 @@ export function toText(figures: Figures[]): string {
     ...figures.map((one) => COLUMNS.map(([, show]) => show(one))),
   ]
   const remarks = figures.flatMap((one) => remarksOf(one).map((remark) => `${one.scenario}: ${remark}`))
-  return [...alignColumns(rows), ...(remarks.length > 0 ? ['', ...remarks] : [])].join('\n')
+  return [...alignColumns(rows), '', ...remarks].join('\n')
 }
 
 /** Whether every scenario had responses, none of them wrong, and no error except a limit that was reached. */
@@ -44,29 +39,21 @@ export function isClean(figures: Figures[]): boolean {
   )
 }
 
-function remarksOf({ gatehouse, plain, parts, busyShare }: Figures): string[] {
-  const failures = [gatehouse, plain].flatMap((side, n) =>
-    Object.entries(side?.errors ?? {}).map(
-      ([code, count]) => `${count} × ${code}${n === 1 ? ' (plain)' : ''}`,
-    ),
-  )
+function remarksOf({ gatehouse, plain, parts }: Figures): string[] {
+  const failuresOf = (side: Side | null, of: string) =>
+    Object.entries(side?.errors ?? {}).map(([code, count]) => `${count} × ${code}${of}`)
   const costs = Object.entries(parts).map(([name, ms]) => `${name} ${ms.toFixed(3)}`)
+  const isBusy = gatehouse.busyShare > MAX_BUSY_SHARE
   return [
-    ...failures,
+    ...failuresOf(gatehouse, ''),
+    ...failuresOf(plain, ' (plain)'),
     ...(costs.length > 0 ? [`cannot do without (CPU ms): ${costs.join(', ')}`] : []),
-    ...(busyShare > MAX_BUSY_SHARE
-      ? ['the load generator was always busy, and may have limited the rate']
-      : []),
+    ...(isBusy ? ['the load generator was always busy, and may have limited the rate'] : []),
   ]
 }
 
-const countErrors = ({ errors }: Side) => Object.values(errors).reduce((sum, count) => sum + count, 0)
-
-function showCpu({ serviceMs, postgresMs }: Side): string {
-  return serviceMs === null || postgresMs === null
-    ? NONE
-    : `${serviceMs.toFixed(3)}, ${postgresMs.toFixed(3)}`
-}
+const showCpu = ({ serviceMs, postgresMs }: Side) =>
+  Number.isNaN(serviceMs + postgresMs) ? NONE : `${serviceMs.toFixed(3)}, ${postgresMs.toFixed(3)}`
 
 /** The median of the rounds, with the least and the most of them. */
 function showRatio(values: number[]): string {

@@ -3,7 +3,6 @@ import {
   checkSession,
   introspect,
   logout,
-  mix,
   type Operation,
   refresh,
   signIn,
@@ -15,10 +14,8 @@ import type { Statement } from './statements.ts'
 
 export interface Scenario {
   about: string
-  /** Default number of virtual users, each with one connection. */
+  /** Number of virtual users, each with one connection. */
   connections: number
-  /** How many events one request carries. Without it, requests are counted. */
-  events?: number
   /** An operation for each virtual user, for a round of this length. */
   operations(service: Service, users: number, seconds: number): Promise<Operation[]>
   /** The work that an operation needs at least, and how many times. Every operation also needs an HTTP response. */
@@ -91,23 +88,9 @@ export const SCENARIOS: Record<string, Scenario> = {
   'ingest-batch': {
     about: '100 signed events in a request',
     connections: 16,
-    events: 100,
     operations: async ({ sender }, users) => each(users, () => ingest(sender, 100)),
     statements: { 'insert of 100 rows': 1 },
     cryptography: { 'HMAC of 100 events': 1 },
-  },
-  mix: {
-    about: "a day's traffic: 60% events, 35% session checks, 4.9% refreshes, 0.1% sign-ins",
-    connections: 64,
-    operations: (service, users) =>
-      eachWithSessions(service, users, (sessions) =>
-        mix([
-          { share: 0.6, operation: ingest(service.sender) },
-          { share: 0.35, operation: checkSession(sessions) },
-          { share: 0.049, operation: refresh(sessions) },
-          { share: 0.001, operation: signIn(service.people) },
-        ]),
-      ),
   },
   introspect: {
     about: 'a service of the platform asks about each of 16 access tokens in turn',
@@ -125,6 +108,3 @@ export const SCENARIOS: Record<string, Scenario> = {
     operations: (service, users) => eachWithSessions(service, users, verify),
   },
 }
-
-/** What runs without --scenario. */
-export const DEFAULT_SCENARIOS = ['login', 'session', 'refresh', 'logout', 'ingest', 'ingest-batch', 'mix']

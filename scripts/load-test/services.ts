@@ -29,11 +29,13 @@ export interface Gatehouse extends Service {
 }
 
 const TOKEN_SECONDS = '3600'
+/** That exist beforehand. */
+const SESSIONS = 10_000
 
-/** Starts gatehouse with this number of sessions and of processes that respond. */
+/** Starts gatehouse with this number of processes that respond. */
 export async function startGatehouse(
   postgres: Postgres,
-  { sessions, workers }: { sessions: number; workers: number },
+  workers: number,
   cleanup: AsyncDisposableStack,
 ): Promise<Gatehouse> {
   const databaseUrl = await createDatabase(postgres, cleanup)
@@ -41,7 +43,7 @@ export async function startGatehouse(
   // Only in tokens, so it need not be the URL that the service listens on.
   const publicUrl = 'http://load.example'
   const company = await openCompany({ databaseUrl, masterKeys, publicUrl }, cleanup)
-  await company.addSessions(sessions, 0)
+  await company.addSessions(SESSIONS, 0)
   const variables = {
     DATABASE_URL: databaseUrl,
     MASTER_KEYS: masterKeys,

@@ -65,17 +65,17 @@ export async function openStatements({ databaseUrl, companyId, folder }: Place):
   for (const [name, script] of Object.entries(SCRIPTS)) await writeFile(join(folder, `${name}.sql`), script)
 }
 
-/** CPU time of Postgres in milliseconds for one; null if none was done. @throws UsageError without pgbench */
+/** CPU time of Postgres in milliseconds for one; NaN if none was done. @throws UsageError without pgbench */
 export async function measureStatement(
   statement: Statement,
   { databaseUrl, companyId, pid, folder }: Place,
   durationMs: number,
   signal: AbortSignal,
-): Promise<number | null> {
+): Promise<number> {
   const data = JSON.stringify(SAMPLE_EVENT.data)
   const hundred = `{${Array.from({ length: 100 }, () => JSON.stringify(data)).join()}}`
   const variables = Object.entries({ company: companyId, data, hundred })
-  const before = usageOf(pid)
+  const before = usageOf(pid)?.cpuMs ?? Number.NaN
   const args = [
     ...['--no-vacuum', '--protocol=prepared', `--client=${CLIENTS}`, '--jobs=1'],
     `--time=${Math.max(1, Math.round(durationMs / 1000))}`,
@@ -92,7 +92,7 @@ export async function measureStatement(
       )
     throw error
   })
-  const usedMs = (usageOf(pid)?.cpuMs ?? Number.NaN) - (before?.cpuMs ?? Number.NaN)
+  const usedMs = (usageOf(pid)?.cpuMs ?? Number.NaN) - before
   const [, done] = /number of transactions actually processed: (\d+)/.exec(stdout) ?? []
-  return Number(done) > 0 ? usedMs / Number(done) : null
+  return Number(done) > 0 ? usedMs / Number(done) : Number.NaN
 }
