@@ -7,12 +7,10 @@ import { parseArgs, promisify } from 'node:util'
 import { explain, readVariables } from '../src/startup.ts'
 import { readOpenApi } from './kit/openapi.ts'
 
-/** Writes the OpenAPI document as one HTML page that needs no network. It needs no database either. */
-
-const USAGE = `Usage: npm run docs [-- --out FILE]
-
-Writes the documentation of the interface as one HTML page, by default .data/interface.html. PUBLIC_URL, the lifetimes
-and the limits are those of the environment and \`.env\`.`
+/**
+ * Writes the OpenAPI document as one HTML page that needs no network, into .data/interface.html or --out FILE. PUBLIC_URL,
+ * the lifetimes and the limits are those of the environment and `.env`. It needs no database.
+ */
 
 /** The page can run its own script, and reach nothing. */
 const POLICY = [
@@ -46,12 +44,6 @@ async function render(document: string, publicUrl: string): Promise<string> {
   }
 }
 
-const { values } = parseArgs({
-  options: {
-    out: { type: 'string', default: '.data/interface.html' },
-    help: { type: 'boolean', short: 'h' },
-  },
-})
 async function write(out: string): Promise<void> {
   const { api: document } = await readOpenApi(readVariables(process.env).variables)
   const { servers } = JSON.parse(document)
@@ -61,10 +53,8 @@ async function write(out: string): Promise<void> {
   console.log(file)
 }
 
-if (values.help) console.log(USAGE)
-else {
-  await write(values.out).catch((error) => {
-    console.error(explain(error) ?? error)
-    process.exitCode = 1
-  })
-}
+const { values } = parseArgs({ options: { out: { type: 'string', default: '.data/interface.html' } } })
+await write(values.out).catch((error) => {
+  console.error(explain(error) ?? error)
+  process.exitCode = 1
+})

@@ -32,9 +32,8 @@ async function measureAll(
   const postgres = await openPostgres(cleanup)
   const gatehouse = await startGatehouse(postgres, workers, cleanup)
   const plain = await startPlain(postgres, cleanup)
-  const { folder, pid: postgresPid } = postgres
-  if (postgresPid !== undefined) await openStatements({ ...gatehouse, pid: postgresPid, folder })
-  const plan = { ...options, gatehouse, plain, postgresPid, folder, signal }
+  await openStatements(gatehouse, postgres)
+  const plan = { ...options, gatehouse, plain, postgres, signal }
   const all: Figures[] = []
   for (const [name, scenario] of scenarios) {
     const figures = signal.aborted ? null : await measureScenario(name, scenario, plan)

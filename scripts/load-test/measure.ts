@@ -1,7 +1,7 @@
 import { requireStatus } from '../kit/client.ts'
 import { createHistogram, latencyAt } from '../kit/drive.ts'
 import type { Operation } from '../kit/operations.ts'
-import { readStored } from '../kit/postgres.ts'
+import { type Postgres, readStored } from '../kit/postgres.ts'
 import { usageOf } from '../kit/processes.ts'
 import { type Cryptography, measureCryptography } from './cryptography.ts'
 import { drive, type Measurement } from './drive.ts'
@@ -13,9 +13,7 @@ import { measureStatement, type Statement } from './statements.ts'
 export interface Plan {
   gatehouse: Gatehouse
   plain: Service
-  postgresPid: number | undefined
-  /** For scripts of pgbench. */
-  folder: string
+  postgres: Postgres
   rounds: number
   roundMs: number
   signal: AbortSignal
@@ -109,11 +107,11 @@ const cpuMsOf = ({ serviceMs, postgresMs, succeeded }: Turn) => (serviceMs + pos
 const cpuMsUntilNow = (pid: number | undefined) => usageOf(pid)?.cpuMs ?? Number.NaN
 
 async function takeTurn(service: Service, scenario: Scenario, plan: Plan): Promise<Turn> {
-  const { roundMs: durationMs, signal, postgresPid } = plan
+  const { roundMs: durationMs, signal, postgres } = plan
   const operations = await scenario.operations(service, scenario.connections, durationMs / 1000)
   const read = async () => ({
     serviceMs: cpuMsUntilNow(service.pid),
-    postgresMs: cpuMsUntilNow(postgresPid),
+    postgresMs: cpuMsUntilNow(postgres.pid),
     ...(await readStored(service.databaseUrl)),
   })
   const before = await read()
@@ -132,16 +130,15 @@ async function takeTurn(service: Service, scenario: Scenario, plan: Plan): Promi
 
 /** CPU time in milliseconds of each part of an operation. Measured one after the other, together for as long as a side. */
 async function measureParts(scenario: Scenario, plan: Plan): Promise<Parts> {
-  const { gatehouse, postgresPid: pid, folder, roundMs, signal } = plan
+  const { gatehouse, postgres, roundMs, signal } = plan
   const statements = Object.entries(scenario.statements ?? {}) as [Statement, number][]
   const cryptography = Object.entries(scenario.cryptography ?? {}) as [Cryptography, number][]
   const count = statements.length + cryptography.length
-  if (pid === undefined || count === 0) return {}
+  if (postgres.pid === undefined || count === 0) return {}
   const durationMs = Math.max(MIN_PART_MS, roundMs / (count + 1))
-  const place = { ...gatehouse, pid, folder }
   const parts: Parts = { 'smallest response': await measureResponse(scenario, plan, durationMs) }
   for (const [statement, times] of statements)
-    parts[statement] = times * (await measureStatement(statement, place, durationMs, signal))
+    parts[statement] = times * (await measureStatement(statement, gatehouse, postgres, durationMs, signal))
   for (const [work, times] of cryptography)
     if (!signal.aborted) parts[work] = times * measureCryptography(work, durationMs)
   return parts

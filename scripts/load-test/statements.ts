@@ -4,21 +4,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { UsageError } from '../kit/command.ts'
 import { SAMPLE_EVENT } from '../kit/events.ts'
-import { openConnection } from '../kit/postgres.ts'
+import { openConnection, type Postgres } from '../kit/postgres.ts'
 import { usageOf } from '../kit/processes.ts'
+import type { Gatehouse } from './services.ts'
 
 /** Statements by themselves, sent by pgbench: what Postgres needs for an operation at least. */
 
 export type Statement = 'look-up' | 'update' | 'insert' | 'insert of 100 rows'
-
-interface Place {
-  databaseUrl: string
-  companyId: string
-  /** Of Postgres. */
-  pid: number
-  /** For scripts. */
-  folder: string
-}
 
 const SESSIONS = 10_000
 const CLIENTS = 8
@@ -43,7 +35,10 @@ const SCRIPTS: Record<Statement, string> = {
 }
 
 /** Creates tables like those of the service, with their indexes, in a database that goes away with it. */
-export async function openStatements({ databaseUrl, companyId, folder }: Place): Promise<void> {
+export async function openStatements(
+  { databaseUrl, companyId }: Gatehouse,
+  { folder }: Postgres,
+): Promise<void> {
   const connection = await openConnection(databaseUrl)
   try {
     await connection.query(`
@@ -68,7 +63,8 @@ export async function openStatements({ databaseUrl, companyId, folder }: Place):
 /** CPU time of Postgres in milliseconds for one; NaN if none was done. @throws UsageError without pgbench */
 export async function measureStatement(
   statement: Statement,
-  { databaseUrl, companyId, pid, folder }: Place,
+  { databaseUrl, companyId }: Gatehouse,
+  { pid, folder }: Postgres,
   durationMs: number,
   signal: AbortSignal,
 ): Promise<number> {
