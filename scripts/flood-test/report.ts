@@ -2,7 +2,6 @@ import { alignColumns } from '../kit/report.ts'
 import { type Figures, showMb } from './aims.ts'
 import type { Seen } from './honest.ts'
 import type { Counts } from './requests.ts'
-import type { Growth } from './target.ts'
 
 const TOO_BUSY =
   'Honest users failed even without the flood: this machine was too busy for the figures to count.'
@@ -18,7 +17,6 @@ export function toText(figures: Figures): string {
     '',
     `attackers: ${showCounts(attack)}`,
     `memory peak: ${showMb(during.memoryMb)} (before the flood ${showMb(before.memoryMb)})`,
-    `written: ${showTables(during.written)}`,
     '',
     ...findings.map(({ what, measured, isMet }) => `${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`),
   ].join('\n')
@@ -43,11 +41,4 @@ function showCounts(counts: Counts): string {
   return Object.entries(counts)
     .map(([what, count]) => `${what}: ${count.toLocaleString('en')}`)
     .join(', ')
-}
-
-function showTables(growths: Growth[]): string {
-  const shown = growths.map(
-    ({ table, rows, bytes }) => `${table} ${rows.toLocaleString('en')} rows, ${(bytes / 1024).toFixed(0)} kB`,
-  )
-  return shown.join('; ') || 'nothing'
 }
