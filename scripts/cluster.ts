@@ -1,15 +1,7 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { COMMANDS, carryOut, describe } from './cluster/commands.ts'
 import { sendCommand } from './cluster/control.ts'
 import { openCluster } from './cluster/open-cluster.ts'
-import { CLUSTER_LASTING, UPGRADE } from './fault-test/faults/cluster-list.ts'
-import { toText } from './fault-test/run/report.ts'
-import { runFaults } from './fault-test/run/run-faults.ts'
-import { openClusterTarget } from './fault-test/target/cluster-target.ts'
-import { checkOut, findCommit, LAST_RELEASE } from './kit/checkout.ts'
 import { abortOnInterrupt, readArgs, runMain, UsageError } from './kit/command.ts'
 
 /**
@@ -26,46 +18,35 @@ import { abortOnInterrupt, readArgs, runMain, UsageError } from './kit/command.t
 
 const USAGE = `Usage: npm run cluster                       starts it; Ctrl-C ends it, and nothing stays
        npm run cluster -- status
-       npm run cluster -- kill|freeze|partition [leader|standby|1|2|3]
+       npm run cluster -- kill|freeze|partition [leader|1|2|3]
        npm run cluster -- heal                  undoes these
        npm run cluster -- switchover
        npm run cluster -- stop|start            both instances, for a restore
-       npm run cluster -- upgrade [COMMIT]
 
 Three machines with etcd, Patroni and Postgres, each in a network of its own; two instances of the service with two workers,
 and the HAProxy of each for its database; two public HAProxy. It needs root and Debian's packages.
 
-upgrade starts a cluster of its own, and runs the fault test on it while each instance of COMMIT, by default of the last release
-(${LAST_RELEASE}), is replaced by one of this checkout, by one of COMMIT again, and by one of this checkout; the exit status is 1
-if what clients saw is not explained. \`npm run fault-test -- --cluster\` breaks such a cluster.
+\`npm run fault-test -- --cluster\` breaks such a cluster under load, and judges what its clients saw.
 `
 
 async function main(): Promise<void> {
   const options = { help: { type: 'boolean' } } as const
   const { values, positionals } = readArgs({ options, allowPositionals: true })
-  const [command, ...rest] = positionals
+  const [command] = positionals
   if (values.help) console.log(USAGE)
-  else if (command === undefined) await untilStopped(start)
-  else if (COMMANDS.includes(command)) console.log(await sendCommand(positionals))
-  else if (command === 'upgrade') {
-    const commit = await readCommit(rest)
-    await untilStopped((session) => tryUpgrade(commit, session))
-  } else throw new UsageError(`There is no \`${command}\`.`)
+  else if (command === undefined) await untilStopped()
+  else if (command in COMMANDS) console.log(await sendCommand(positionals))
+  else throw new UsageError(`There is no \`${command}\`.`)
 }
 
-interface Session {
-  cleanup: AsyncDisposableStack
-  signal: AbortSignal
-}
-
-/** Works until it is done or asked to end, and leaves nothing behind. */
-async function untilStopped(work: (session: Session) => Promise<void>): Promise<void> {
+/** Leaves nothing behind. */
+async function untilStopped(): Promise<void> {
   const signal = abortOnInterrupt()
   await using cleanup = new AsyncDisposableStack()
-  await Promise.race([work({ cleanup, signal }), once(signal, 'abort')])
+  await Promise.race([start(signal, cleanup), once(signal, 'abort')])
 }
 
-async function start({ cleanup, signal }: Session): Promise<void> {
+async function start(signal: AbortSignal, cleanup: AsyncDisposableStack): Promise<void> {
   const cluster = await openCluster({ say: console.log, signal }, cleanup)
   await cluster.healthy()
   cluster.accept((words) => carryOut(cluster, words))
@@ -76,24 +57,6 @@ async function start({ cleanup, signal }: Session): Promise<void> {
   for (const [name, value] of Object.entries(cluster.operator)) console.log(`  export ${name}=${value}`)
   console.log('\nIn another terminal: npm run cluster -- kill leader. Ctrl-C ends all of it.')
   await once(signal, 'abort')
-}
-
-async function tryUpgrade(commit: string, { cleanup, signal }: Session): Promise<void> {
-  const parent = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
-  cleanup.defer(() => rm(parent, { recursive: true, force: true }))
-  const project = await checkOut(commit, parent, signal)
-  const target = await openClusterTarget({ project, say: console.log, signal }, cleanup)
-  const options = { seed: commit, seconds: 1, lasting: CLUSTER_LASTING, say: console.log, signal }
-  const result = await runFaults(target, { upgrade: UPGRADE }, options, cleanup)
-  console.log(toText(result))
-  if (result.violations.length > 0) process.exitCode = 1
-}
-
-async function readCommit([name = LAST_RELEASE, ...more]: string[]): Promise<string> {
-  if (more.length > 0) throw new UsageError('Give one COMMIT.')
-  const commit = await findCommit(name)
-  if (!commit) throw new UsageError(`This repository has no commit ${name}.`)
-  return commit
 }
 
 await runMain('cluster', main)

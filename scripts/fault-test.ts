@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { CLUSTER_FAULTS, CLUSTER_LASTING } from './fault-test/faults/cluster-list.ts'
-import { choose } from './fault-test/faults/fault.ts'
-import { FAULTS, LASTING, possibleFaults } from './fault-test/faults/list.ts'
-import { type Result, toText } from './fault-test/run/report.ts'
-import { type RunOptions, runFaults } from './fault-test/run/run-faults.ts'
+import { choose, type Fault } from './fault-test/faults/fault.ts'
+import { FAULTS, LASTING } from './fault-test/faults/list.ts'
+import type { RunOptions } from './fault-test/run/disturb.ts'
+import { toText } from './fault-test/run/report.ts'
+import { runFaults } from './fault-test/run/run-faults.ts'
 import { openClusterTarget } from './fault-test/target/cluster-target.ts'
 import { openPair } from './fault-test/target/pair.ts'
+import type { Site } from './fault-test/target/site.ts'
 import { abortOnInterrupt, readArgs, readNumber, runMain, UsageError } from './kit/command.ts'
 
 /**
@@ -24,8 +26,8 @@ const USAGE = `Usage: npm run fault-test -- [options]
 
 Runs two instances of the service on their own Postgres, breaks them, and lets a checker decide afterwards whether any legal
 order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, or emailed token is lost,
-doubled, or undone, and all else was answered 503 or not at all. Limits: back within 5 s, each answer within 12, /livez always
-answers, and 350 MB for a process. The exit status is 1 if something is not explained, or a limit is broken.
+doubled, or undone, and all else was answered 503 or not at all. Limits: back within 5 s, and each answer within 12. The exit
+status is 1 if something is not explained, or a limit is broken.
 
   --seed TEXT         makes the same faults again, and clients that choose by the same numbers (a new one)
   --seconds N         how long faults come and go (60), 600 at most; each comes once at least
@@ -62,22 +64,21 @@ function readOptions() {
   const usual = cluster ? CLUSTER_LASTING : LASTING
   const lasting =
     fault === undefined ? usual : { least: readNumber('fault-seconds', fault, SECONDS) * 1000, more: 1 }
-  const possible = cluster ? Object.keys(CLUSTER_FAULTS) : possibleFaults()
-  const names = faults?.split(',') ?? possible
-  choose<unknown>(cluster ? CLUSTER_FAULTS : FAULTS, names)
-  const impossible = names.filter((name) => !possible.includes(name))
-  if (impossible.length > 0) throw new UsageError(`${impossible.join(', ')}: only root can do this`)
-  return { seed, seconds, lasting, names, isCluster: cluster }
+  const names = faults?.split(',')
+  const run = cluster
+    ? prepare(openClusterTarget, CLUSTER_FAULTS, names)
+    : prepare((_, cleanup) => openPair({}, cleanup), FAULTS, names)
+  return { seed, seconds, lasting, run }
 }
 
-async function run(
-  { names, isCluster, ...options }: RunOptions & { names: string[]; isCluster: boolean },
-  cleanup: AsyncDisposableStack,
-): Promise<Result> {
-  if (!isCluster)
-    return runFaults(await openPair(undefined, cleanup), choose(FAULTS, names), options, cleanup)
-  const target = await openClusterTarget({ ...options, project: undefined }, cleanup)
-  return runFaults(target, choose(CLUSTER_FAULTS, names), options, cleanup)
+function prepare<Target extends Site>(
+  open: (options: RunOptions, cleanup: AsyncDisposableStack) => Promise<Target>,
+  faults: Record<string, Fault<Target>>,
+  names?: string[],
+) {
+  const chosen = choose(faults, names)
+  return async (options: RunOptions, cleanup: AsyncDisposableStack) =>
+    runFaults(await open(options, cleanup), chosen, options, cleanup)
 }
 
 async function main(): Promise<void> {
@@ -87,7 +88,7 @@ async function main(): Promise<void> {
   const signal = abortOnInterrupt()
   console.log(`seed ${options.seed}`)
   await using cleanup = new AsyncDisposableStack()
-  const running = run({ ...options, signal, say: console.log }, cleanup)
+  const running = options.run({ ...options, signal, say: console.log }, cleanup)
   // What was opened is closed, whatever it is doing.
   const result = await Promise.race([running, once(signal, 'abort').then(() => null)])
   if (!result) {

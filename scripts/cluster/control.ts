@@ -16,22 +16,19 @@ const starting: CarryOut = async () => {
 }
 
 /**
- * Until the cleanup no second cluster can start. Commands are carried out one after the other, by what is given to the function
- * that is returned; it returns what is printed. @throws UsageError if a cluster runs
+ * Until the cleanup no second cluster can start. Commands are carried out by what is given to the function that is returned; it
+ * returns what is printed. @throws UsageError if a cluster runs
  */
 export async function openControl(cleanup: AsyncDisposableStack): Promise<(carryOut: CarryOut) => void> {
   if (await isListening({ path: SOCKET }))
     throw new UsageError('A cluster runs already. End it first, with Ctrl-C.')
   await rm(SOCKET, { force: true })
   let carryOut = starting
-  let previous: Promise<unknown> = Promise.resolve()
   const server = createServer((request, answer) => {
     const words = decodeURIComponent(request.url ?? '')
       .split('/')
       .filter(Boolean)
-    const done = previous.then(() => carryOut(words))
-    previous = done.catch(() => {})
-    done.then(
+    carryOut(words).then(
       (text) => answer.end(text),
       (error: Error) => answer.writeHead(400).end(error.message),
     )

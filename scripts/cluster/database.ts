@@ -6,17 +6,14 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { request } from 'undici'
 import { UsageError } from '../kit/command.ts'
 import { runProgram } from '../kit/run-program.ts'
-import { etcdOf, type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
+import { type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
-import type { Programs } from './programs.ts'
 
 /** Three machines with a Postgres each, of which Patroni makes one the primary. */
 export interface Database {
   machines: readonly Machine[]
   /** As Patroni knows them; empty if no machine answers. */
   members(): Promise<Member[]>
-  /** Whether a majority of etcd is there. Without it, what members were is told on, and none is primary. */
-  hasQuorum(): Promise<boolean>
   /** The number of the machine that is primary. @throws UsageError if none is */
   primary(): Promise<number>
   /** Whether there are a primary, a synchronous standby and another one. */
@@ -45,8 +42,6 @@ const Primary = TypeCompiler.Compile(
   }),
 )
 
-const Health = TypeCompiler.Compile(Type.Object({ health: Type.Literal('true') }))
-
 const ROLES = resolve(import.meta.dirname, '../../deploy/roles.sql')
 const PROBE_MS = 2_000
 const NO_STANDBY = 412
@@ -56,7 +51,8 @@ const POLL_MS = 500
 export const newPassword = () => randomBytes(24).toString('base64url')
 
 export async function openDatabase(
-  programs: Programs,
+  /** The folder with the programs of Postgres. */
+  programs: string,
   folder: string,
   cleanup: AsyncDisposableStack,
 ): Promise<Database> {
@@ -78,11 +74,6 @@ export async function openDatabase(
     return MACHINES.find((each) => nameOf(each) === leader)
   }
 
-  async function hasQuorum(): Promise<boolean> {
-    const answers = MACHINES.map((n) => getJson(`${etcdOf(n)}/health`).catch(() => null))
-    return (await Promise.all(answers)).some((answer) => Health.Check(answer))
-  }
-
   async function primary(): Promise<number> {
     const leader = leaderOf(await members())
     if (!leader) throw new UsageError('There is no primary.')
@@ -92,7 +83,6 @@ export async function openDatabase(
   return {
     machines,
     members,
-    hasQuorum,
     primary,
     async isComplete() {
       const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')
@@ -122,7 +112,7 @@ export async function openDatabase(
       }
     },
     async createRoles(owner, service) {
-      const psql = [join(programs.postgres, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
+      const psql = [join(programs, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
       await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
         PGPASSWORD: secrets.superuser,
         OWNER_PASSWORD: owner,

@@ -11,12 +11,6 @@ export interface ClusterInstance extends Instance {
   opsUrl: string
 }
 
-interface InstanceOptions {
-  folder: string
-  variables: Record<string, string>
-  checkout: string | undefined
-}
-
 const DEPLOY = resolve(import.meta.dirname, '../../deploy')
 const HOST = '127.0.0.1'
 
@@ -32,7 +26,7 @@ const portsOf = (n: number) => ({
 
 export async function openInstance(
   n: number,
-  { folder, variables, checkout }: InstanceOptions,
+  { folder, variables }: { folder: string; variables: Record<string, string> },
   cleanup: AsyncDisposableStack,
 ): Promise<ClusterInstance> {
   const ports = portsOf(n)
@@ -44,7 +38,7 @@ export async function openInstance(
     PLATFORM_PORT: String(ports.platform),
   }
   const instance = createInstance({ log: join(folder, name), variables: { ...variables, ...own } }, cleanup)
-  await instance.start({ folder: checkout })
+  await instance.start()
   return {
     ...instance,
     name,

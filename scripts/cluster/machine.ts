@@ -12,7 +12,6 @@ import {
   reconnect,
   signalAll,
 } from './network.ts'
-import type { Programs } from './programs.ts'
 import { supervise } from './supervise.ts'
 
 /** A machine of the database: etcd, Patroni and its Postgres, with the files of deploy/. */
@@ -43,7 +42,6 @@ const PORTS = { postgres: 5432, patroni: 8008, etcd: 2379, peer: 2380 }
 export const nameOf = (n: number) => `machine-${n}`
 export const postgresOf = (n: number) => `${addressOf(n)}:${PORTS.postgres}`
 export const patroniOf = (n: number) => `http://${addressOf(n)}:${PORTS.patroni}`
-export const etcdOf = (n: number) => `http://${addressOf(n)}:${PORTS.etcd}`
 
 /** The variables of a file of deploy/, with this machine's own in place of those of the example. */
 async function environment(file: string, own: Record<string, string>): Promise<Record<string, string>> {
@@ -57,7 +55,7 @@ async function environment(file: string, own: Record<string, string>): Promise<R
 
 export async function openMachine(
   n: number,
-  { folder, programs, secrets }: { folder: string; programs: Programs; secrets: Secrets },
+  { folder, programs, secrets }: { folder: string; programs: string; secrets: Secrets },
   cleanup: AsyncDisposableStack,
 ): Promise<Machine> {
   const name = nameOf(n)
@@ -106,7 +104,7 @@ export async function openMachine(
         PATRONI_POSTGRESQL_LISTEN: postgresOf(n),
         PATRONI_POSTGRESQL_CONNECT_ADDRESS: postgresOf(n),
         PATRONI_POSTGRESQL_DATA_DIR: join(home, 'postgres'),
-        PATRONI_POSTGRESQL_BIN_DIR: programs.postgres,
+        PATRONI_POSTGRESQL_BIN_DIR: programs,
         PATRONI_POSTGRESQL_PGPASS: join(home, 'pgpass'),
         PATRONI_SUPERUSER_PASSWORD: secrets.superuser,
         PATRONI_REPLICATION_PASSWORD: secrets.replication,

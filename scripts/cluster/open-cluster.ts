@@ -35,14 +35,10 @@ export interface Cluster {
   /** The same for services of the platform. */
   platformUrls: readonly string[]
   /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
-  operator: { DATABASE_URL: string; [name: string]: string }
+  operator: Record<'DATABASE_URL' | 'MASTER_KEYS' | 'PUBLIC_URL', string> & Record<string, string>
   folder: string
   /** Runs a command of operators, such as `company list`, and returns what it prints. */
   admin(...command: string[]): Promise<string>
-  /** With a password on standard input. */
-  adminWith(password: string, ...command: string[]): Promise<string>
-  /** To the tables of this checkout, whose commands `admin` runs from then on. */
-  migrate(): Promise<unknown>
   readiness(): Promise<{ name: string; isReady: boolean }[]>
   /** Resolves when each machine has its role and both instances are ready. */
   healthy(): Promise<void>
@@ -51,19 +47,17 @@ export interface Cluster {
 interface Options {
   say: (line: string) => void
   signal: AbortSignal
-  /** The service of another checkout, to begin with. */
-  checkout?: string | undefined
   /** Of the environment of the instances. */
   variables?: Record<string, string>
 }
 
-const PROJECT = resolve(import.meta.dirname, '../..')
+const ADMIN = resolve(import.meta.dirname, '../admin.ts')
 const POLL_MS = 250
 const PATIENCE_MS = 180_000
 const LINES = 10
 
 export async function openCluster(
-  { say, signal, checkout = PROJECT, variables: given = {} }: Options,
+  { say, signal, variables: given = {} }: Options,
   cleanup: AsyncDisposableStack,
 ): Promise<Cluster> {
   const programs = findPrograms()
@@ -106,10 +100,7 @@ export async function openCluster(
     PGPASSWORD: owner,
     PGDATABASE: 'gatehouse',
   }
-  let project = checkout
-  const adminWith = (password: string, ...command: string[]) =>
-    runProgram([process.execPath, join(project, 'scripts/admin.ts'), ...command], operator, password)
-  const admin = (...command: string[]) => adminWith('', ...command)
+  const admin = (...command: string[]) => runProgram([process.execPath, ADMIN, ...command], operator)
   const { DATABASE_URL: url } = operator
   await until('a way to the primary', () => succeeds(() => runStatement(url, 'select')))
   await admin('migrate')
@@ -126,7 +117,7 @@ export async function openCluster(
       RATE_LIMIT_SCALE: '100000',
       ...given,
     }
-    return openInstance(n, { folder, variables, checkout }, cleanup)
+    return openInstance(n, { folder, variables }, cleanup)
   }
   const instances = await Promise.all([openOne(1), openOne(2)])
   const publicProxies = [1, 2].map((n) => openPublicProxy(n, folder, cleanup))
@@ -143,11 +134,6 @@ export async function openCluster(
     operator,
     folder,
     admin,
-    adminWith,
-    migrate() {
-      project = PROJECT
-      return admin('migrate')
-    },
     readiness: () =>
       Promise.all(instances.map(async (one) => ({ name: one.name, isReady: await isReady(one) }))),
     async healthy() {

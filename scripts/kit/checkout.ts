@@ -20,17 +20,17 @@ export async function findCommit(name: string): Promise<string | undefined> {
 }
 
 /** Writes the files of a commit below `parent`, and returns their folder. */
-export async function checkOut(commit: string, parent: string, signal?: AbortSignal): Promise<string> {
+export async function checkOut(commit: string, parent: string): Promise<string> {
   const [folder, archive] = [join(parent, 'checkout'), join(parent, 'checkout.tar')]
   await mkdir(folder)
-  await run('git', ['archive', `--output=${archive}`, commit], { cwd: PROJECT, signal })
-  await run('tar', ['-xf', archive, '-C', folder], { signal })
+  await run('git', ['archive', `--output=${archive}`, commit], { cwd: PROJECT })
+  await run('tar', ['-xf', archive, '-C', folder])
   const [own, its] = await Promise.all(
     [PROJECT, folder].map((place) => readFile(join(place, 'package-lock.json'), 'utf8')),
   )
   // With the same lock file, what is installed here is what it would install.
   if (own === its) await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
-  else await run('npm', ['ci', '--prefix', folder], { cwd: folder, signal })
+  else await run('npm', ['ci', '--prefix', folder], { cwd: folder })
   return folder
 }
 

@@ -47,12 +47,8 @@ export async function openCompany(
 
 const ANALYSTS = 1_000
 
-/** Gives a company that has only its admin so many analysts with the admin's password; returns their emails. */
-export async function insertAnalysts(
-  connection: pg.Client,
-  companyId: string,
-  count = ANALYSTS,
-): Promise<string[]> {
+/** Gives a company that has only its admin analysts with the admin's password; returns their emails. */
+async function insertAnalysts(connection: pg.Client, companyId: string): Promise<string[]> {
   const { rows } = await connection.query<{ email: string }>(
     `insert into users (company_id, user_id, email, name, role, assignments, status, password_hash,
        email_verified_at, created_at)
@@ -61,7 +57,7 @@ export async function insertAnalysts(
      from users, generate_series(1, $2::int) n
      where company_id = $1
      returning email`,
-    [companyId, count],
+    [companyId, ANALYSTS],
   )
   return rows.map(({ email }) => email)
 }

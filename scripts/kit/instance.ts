@@ -3,29 +3,34 @@ import { startService } from './service.ts'
 
 /** An instance of the service that is stopped and started again, always with the same ports. */
 export interface Instance {
-  /** Whether it should answer: false from its end until it has started again. */
-  isUp(): boolean
   /** Its primary, and then its workers. */
   processes(): number[]
-  /** Nothing happens if it runs. `folder`: the project whose service it is; this one by default. */
-  start(options?: { variables?: Record<string, string>; folder?: string | undefined }): Promise<void>
+  /** With these variables besides its own. Nothing happens if it runs. */
+  start(variables?: Record<string, string>): Promise<void>
   /** By SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
 }
 
 const START_MS = 60_000
 
-/** Not started yet. `log`: its files, a new one for each start, begin with this path. */
+interface Options {
+  /** Its files, a new one for each start, begin with this path. */
+  log: string
+  variables: Record<string, string>
+  /** Whose service it is; this one by default. */
+  project?: string | undefined
+}
+
+/** Not started yet. */
 export function createInstance(
-  { log, variables: own }: { log: string; variables: Record<string, string> },
+  { log, variables: own, project: folder }: Options,
   cleanup: AsyncDisposableStack,
 ): Instance {
   let running: { pid: number | undefined; end: AsyncDisposableStack } | null = null
   let starts = 0
   return {
-    isUp: () => running !== null,
     processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
-    async start({ variables = {}, folder } = {}) {
+    async start(variables = {}) {
       // Again and again, as systemd does: it does not start without its database, nor while its former workers leave.
       for (const deadline = performance.now() + START_MS; !running; ) {
         starts += 1

@@ -3,15 +3,13 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Runs a program to its end, with these variables besides PATH and this input, and returns what it printed. @throws if it fails */
+/** Runs a program to its end, with these variables besides HOME and PATH, and returns what it printed. @throws if it fails */
 export async function runProgram(
   [program = '', ...args]: string[],
   variables: Record<string, string> = {},
-  input = '',
 ): Promise<string> {
   const { HOME, PATH } = process.env
   const running = run(program, args, { env: { HOME, PATH, ...variables } })
-  // A program can end without reading it. Whether it has failed, its exit says.
-  running.child.stdin?.on('error', () => {}).end(input)
+  running.child.stdin?.end()
   return (await running).stdout
 }

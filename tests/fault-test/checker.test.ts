@@ -6,7 +6,7 @@ import type { Operation, Part } from '../../scripts/fault-test/checker/history.t
 
 /** Until so long after its end, an operation without an answer can happen. */
 const LATE_MS = 160
-const judge = (history: Operation[], feed: string[] = [], feedAtLast = feed) =>
+const judge = (history: Operation[], feed: string[] = [], feedAtLast: string[] = []) =>
   check({ history, feed, feedAtLast }, ({ end }) => end + LATE_MS).map(({ what }) => what)
 
 /** From `begin` on for one millisecond, or for as long as it is given. */
@@ -35,7 +35,7 @@ const session = { kind: 'session', id: 's' } as const
 const open: Part = { ...session, act: 'open', owner: 'm', token: 't0' }
 const use: Part = { ...session, act: 'use' }
 const logout: Part = { ...session, act: 'end', isOwn: true }
-const logoutOfAll = (kept: string | null): Part => ({ kind: 'sessions', id: 'm', act: 'end', kept })
+const logoutOfAll = (kept: string): Part => ({ kind: 'sessions', id: 'm', act: 'end', kept })
 const refresh = (token: string, successor: string | null, key: string | null = null): Part => ({
   ...session,
   ...{ act: 'refresh', token, successor, key },
@@ -55,9 +55,8 @@ const regenerate = (version: number | null, made: string | null, expected: numbe
   ...secret,
   ...{ act: 'regenerate', expected, version, secret: made },
 })
-const status = (version: number | null): Part => ({ ...secret, act: 'status', version })
 const sign = (by: string): Part => ({ ...secret, act: 'sign', secret: by })
-const token = (act: 'consume' | 'preview' | 'revoke'): Part => ({ kind: 'token', id: 'invitation', act })
+const token = (act: 'consume' | 'revoke'): Part => ({ kind: 'token', id: 'invitation', act })
 
 const ILLEGAL: Record<string, Operation[]> = {
   'a session is used after its logout': inTurn(open, logout, use),
@@ -105,13 +104,13 @@ const ILLEGAL: Record<string, Operation[]> = {
   ),
   'an acknowledged event is not stored': inTurn(send('e', 'a', true), stored('e')),
   'an event is stored twice': inTurn(send('e', 'a', true), stored('e', 'a', 'a')),
+  'an event that was never sent is stored': inTurn(stored('e', 'a')),
   'an event is new twice': inTurn(send('e', 'a', true), send('e', 'a', true)),
   'an event is a duplicate of nothing': inTurn(send('e', 'a', false)),
   'a batch with new content of a stored event is accepted': inTurn(send('e', 'a', true), send('e', 'b')),
   'an event conflicts with nothing': inTurn(refused(send('e', 'a', null, true), 'event_id_conflict')),
   'a refused event is stored': inTurn(refused(send('e', 'a'), 'invalid_signature'), stored('e', 'a')),
   'a lost batch is stored in part': inTurn(lost(BATCH), [[stored('e', 'a'), stored('f')], {}]),
-  'a conflict names no event': inTurn(send('e', 'a'), refused(send('e', 'b'), 'event_id_conflict')),
   'two secrets have one version': together([], regenerate(1, 'x'), regenerate(1, 'y')),
   'two requests replace the same version': together(
     [regenerate(1, 'x')],
@@ -128,13 +127,11 @@ const ILLEGAL: Record<string, Operation[]> = {
     regenerate(1, 'x'),
     refused(sign('x'), 'invalid_signature'),
   ),
-  'the status shows an earlier version': inTurn(regenerate(1, 'x'), status(null)),
   'a token works twice': together([], token('consume'), token('consume')),
   'a token that was never used is refused': inTurn(refused(token('consume'), 'invalid_request')),
   'a revoked token works': inTurn(token('revoke'), token('consume')),
-  'a used token is shown': inTurn(token('consume'), token('preview')),
   'a client is blamed for a fault': inTurn(refused([], 'permission_denied')),
-  'a client gets the answer to a different request': inTurn([[], { asked: 'ada', answered: 'bob' }]),
+  'a client gets the answer to a different request': inTurn([[], { isOther: true }]),
   'a fault is answered with 500': inTurn([[], { ...LOST, status: 500 }]),
 }
 
@@ -150,7 +147,7 @@ describe('the checker rejects a history in which', () => {
 const LEGAL: Record<string, Operation[]> = {
   'a lost logout happens late': inTurn(open, lost(logout), use, refused(use, 'session_ended')),
   'an older session ends, and its logout is refused': inTurn(
-    ...[logoutOfAll(null), open, logout],
+    ...[logoutOfAll('other'), open, logout],
     refused(logout, 'session_ended'),
   ),
   'a use overlaps the logout': together([open], logout, use),
@@ -189,9 +186,7 @@ const LEGAL: Record<string, Operation[]> = {
     regenerate(6, 'x'),
     sign('x'),
     refused(sign('x'), 'invalid_signature'),
-    status(9),
   ),
-  'a token works after a lost preview': inTurn(lost(token('preview')), token('consume')),
   'a lost token is used': inTurn(lost(token('consume')), refused(token('consume'), 'invalid_request')),
 }
 
@@ -200,16 +195,8 @@ describe('the checker accepts a history in which', () => {
 })
 
 describe('the checker rejects a feed', () => {
-  const history = ['one', 'two', 'three'].map((id, n) => operation(Math.min(2 * n, 2), [send(id, 'a', true)]))
-
   test.each([
-    ['that returns an event before one that was acknowledged earlier', ['two', 'three', 'one'], undefined],
-    ['that returns an event that was never sent', ['one', 'fourth', 'two'], undefined],
     ['that loses what it has returned', ['one', 'two'], ['two']],
     ['that moves what it has returned', ['one', 'two'], ['two', 'one']],
-  ])('%s', (_, feed, feedAtLast) => expect(judge(history, feed, feedAtLast)).toHaveLength(1))
-
-  test('but accepts concurrent events in any order', () => {
-    expect(judge(history, ['one', 'three', 'two'])).toEqual([])
-  })
+  ])('%s', (_, feed, feedAtLast) => expect(judge([], feed, feedAtLast)).toHaveLength(1))
 })

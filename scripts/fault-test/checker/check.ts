@@ -1,4 +1,3 @@
-import { findDisordered, findDivided, findTakenBack } from './feed.ts'
 import { AWAY, type Observed, type Operation, type Part, toText, type Violation } from './history.ts'
 import { eventRule, secretRule, tokenRule } from './rules.ts'
 import { findUnexplained, type Latest, type Rule, type Step, UndecidedError } from './search.ts'
@@ -10,7 +9,6 @@ const REFUSALS = new Set([
   'refresh_reuse',
   'refresh_token_reused',
   'invalid_token',
-  'invalid_credentials',
   'invalid_signature',
   'invalid_request',
   'event_id_conflict',
@@ -23,7 +21,7 @@ const REFUSALS = new Set([
  * Judges each subject separately: an order of everything would contain an order of each. The result is empty if all that clients
  * saw is explained. An operation without an answer can have happened until `latestOf` says.
  */
-export function check({ history: given, ...feeds }: Observed, latestOf: Latest): Violation[] {
+export function check({ history: given, feed, feedAtLast }: Observed, latestOf: Latest): Violation[] {
   const history = given.map(withSessions(given))
   const judgeAll = <Kind extends Part['kind'], State>(kind: Kind, rule: Rule<State, PartOf<Kind>>) =>
     subjectsOf(history, kind).flatMap((subject) => judge(subject, kind, rule, latestOf))
@@ -31,28 +29,41 @@ export function check({ history: given, ...feeds }: Observed, latestOf: Latest):
     const found = findSharedLater<Judged<SessionPart>>(steps)
     return found ? [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }] : []
   })
+  const moved = feed.find((id, index) => id !== feedAtLast[index])
   return [
     ...judgeAll('session', sessionRule),
     ...judgeAll('event', eventRule),
     ...judgeAll('secret', secretRule),
     ...judgeAll('token', tokenRule),
     ...shared,
-    ...findDivided(history),
-    ...findDisordered(history, feeds.feed),
-    ...findTakenBack(feeds),
+    ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
+    ...(moved ? [{ what: `event ${moved}: was returned, and is gone or has moved`, operations: [] }] : []),
     ...history.flatMap((one) => faultsOf(one).map((what) => ({ what, operations: [one] }))),
   ]
 }
 
 /** What is wrong with an operation, whatever else happened. */
-function faultsOf({ what, status, outcome, code, parts, asked, answered }: Operation): string[] {
-  const isNamed = parts.some((part) => part.kind === 'event' && part.act === 'send' && part.isNamed)
+function faultsOf({ what, status, outcome, code, isOther }: Operation): string[] {
   return [
-    ...(code === 'event_id_conflict' && !isNamed ? ['a conflict names no event of its request'] : []),
-    ...(outcome === 'ok' && asked !== answered ? [`${what} returned the answer to a different request`] : []),
+    ...(isOther ? [`${what} returned the answer to a different request`] : []),
     ...(status >= 500 && !AWAY.includes(status) ? [`${what} was answered ${status}`] : []),
     ...(outcome === 'refused' && !REFUSALS.has(code) ? [`${what} was refused: ${code}`] : []),
   ]
+}
+
+/** A batch is stored completely or not at all. Its events are sent in no other batch. */
+function findDivided(history: readonly Operation[]): Operation[] {
+  const eventsOf = ({ parts }: Operation) => parts.filter((part) => part.kind === 'event')
+  const stored = new Set(
+    history
+      .flatMap(eventsOf)
+      .flatMap((part) => (part.act === 'read' && part.contents.length > 0 ? [part.id] : [])),
+  )
+  return history.filter((operation) => {
+    const sent = eventsOf(operation).filter(({ act }) => act === 'send')
+    const count = sent.filter(({ id }) => stored.has(id)).length
+    return count > 0 && count < sent.length
+  })
 }
 
 /** Replaces the end of all sessions of a member by the end of each that was opened. */

@@ -24,11 +24,12 @@ export interface Operation extends Seen {
   client: string
   /** Such as `POST /auth/refresh`. */
   what: string
+  /** To the service, by its number. */
+  way?: number
   /** Of the answer; 0 without one. */
   status: number
-  /** Whose data were asked for, and whose came. */
-  asked?: string
-  answered?: string
+  /** Whether the answer was one to a different request. */
+  isOther?: boolean
   /** What it means for each subject that it concerns. */
   parts: Part[]
 }

@@ -37,7 +37,6 @@ export const eventRule: Rule<string | null, EventPart> = {
 /** Of the signing secret of a company. */
 export type SecretPart = { kind: 'secret'; id: string } & (
   | { act: 'regenerate'; expected: number | null; version: number | null; secret: string | null }
-  | { act: 'status'; version: number | null }
   /** A request signed with it. */
   | { act: 'sign'; secret: string }
 )
@@ -60,7 +59,6 @@ export const secretRule: Rule<SecretState, SecretPart> = {
       if (outcome === 'unknown') return isExpected ? [{ version: next, secret: '?' }] : [state]
       return isExpected && version === next && secret !== null ? [{ version, secret }] : []
     }
-    if (part.act === 'status') return outcome === 'ok' && (part.version ?? 0) !== state.version ? [] : [state]
     const isCurrent = part.secret === state.secret
     // A conflict is reported only after the signature was accepted.
     if (outcome === 'ok' || code === 'event_id_conflict') return isCurrent ? [state] : []
@@ -70,7 +68,7 @@ export const secretRule: Rule<SecretState, SecretPart> = {
 }
 
 /** Of an emailed token, and the invitation that it belongs to. */
-export type TokenPart = { kind: 'token'; id: string; act: 'consume' | 'preview' | 'revoke' }
+export type TokenPart = { kind: 'token'; id: string; act: 'consume' | 'revoke' }
 
 /** It works once, and until then it works, unless it was revoked: withdrawn, or replaced by a newer email. */
 export const tokenRule: Rule<'active' | 'used' | 'revoked', TokenPart> = {
@@ -80,9 +78,8 @@ export const tokenRule: Rule<'active' | 'used' | 'revoked', TokenPart> = {
     if (outcome === 'refused')
       return code === (act === 'revoke' ? 'not_found' : 'invalid_request') && isActive ? [] : [state]
     if (act === 'revoke') return [isActive ? 'revoked' : state]
-    if (outcome === 'unknown') return [act === 'consume' && isActive ? 'used' : state]
-    if (!isActive) return []
-    return [act === 'consume' ? 'used' : state]
+    if (outcome === 'ok' && !isActive) return []
+    return [isActive ? 'used' : state]
   },
-  isRead: ({ act }, { outcome }) => act === 'preview' || outcome === 'refused',
+  isRead: (_, { outcome }) => outcome === 'refused',
 }

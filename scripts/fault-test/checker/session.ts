@@ -21,7 +21,7 @@ export interface SessionsPart {
   /** The member. */
   id: string
   /** The session that it does not concern. */
-  kept: string | null
+  kept: string
 }
 
 interface State {

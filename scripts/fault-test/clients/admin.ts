@@ -1,39 +1,26 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Credentials } from '../../kit/operations.ts'
-import { type Actor, pause, perform, performUntilKnown } from './perform.ts'
-import { memberOf, type Session, signIn } from './person.ts'
+import type { Mail } from '../target/site.ts'
+import { type Actor, atAll, note, perform, performUntilKnown, repeat, type Session } from './perform.ts'
+import { signIn } from './person.ts'
 import type { Secrets } from './sender.ts'
 
-/** An admin, who replaces the signing secret, and disables service accounts for a while. */
+/** Admins: one replaces the signing secret; one invites people, who accept on all instances at the same time. */
 
-export interface Server {
-  id: string
-  credentials: Credentials
-}
+/** Of email that waits for a fault to end. */
+const PATIENCE_MS = 30_000
+const LOOK_MS = 100
 
-interface World {
-  admin: Credentials
-  servers: readonly Server[]
-  secrets: Secrets
-}
-
-const PAUSE_MS = 500
-
-export async function liveAdmin(actor: Actor, { admin, servers, secrets }: World): Promise<void> {
-  const { random, ending } = actor
+export async function liveAdmin(actor: Actor, admin: Credentials, secrets: Secrets): Promise<void> {
   let session: Session | null = null
-  while (!ending.aborted) {
-    await pause(actor, PAUSE_MS)
+  await repeat(actor, async () => {
     session ??= await signIn(actor, admin)
-    if (!session) continue
-    const choice = random.below(8)
-    if (choice < 3) await regenerate(actor, session, secrets)
-    else if (choice < 6) await readStatus(actor, session, secrets)
-    else await disableForAWhile(actor, session, random.pick(servers))
-  }
+    if (session) await regenerate(actor, session, secrets)
+  })
 }
 
 /** The version that this client saw last is expected now and then, so that two can expect the same one. */
-export async function regenerate(
+async function regenerate(
   actor: Actor,
   { accessToken: token }: Session,
   { companyId: id, shown }: Secrets,
@@ -53,51 +40,58 @@ export async function regenerate(
   shown[reply.version - 1] = reply.secret
 }
 
-async function readStatus(
-  actor: Actor,
-  { accessToken: token }: Session,
-  { companyId: id }: Secrets,
-): Promise<void> {
-  await perform(actor, {
-    what: 'POST /auth/webhook-secret/status',
-    token,
-    parts: ({ reply: { version = null } }) => [{ kind: 'secret', id, act: 'status', version }],
+export async function liveInviter(actor: Actor, admin: Credentials, mails: readonly Mail[]): Promise<void> {
+  let session: Session | null = null
+  await repeat(actor, async () => {
+    session ??= await signIn(actor, admin)
+    if (session) await invite(actor, session, mails)
   })
 }
 
-/** @throws if the service does not create it: this is done before any fault */
-export async function createServer(
-  actor: Actor,
-  { accessToken: token }: Session,
-  companyId: string,
-): Promise<Server> {
-  const { reply } = await perform(actor, {
-    what: 'POST /auth/members',
+/** Some are withdrawn before they are accepted. */
+async function invite(actor: Actor, { accessToken: token }: Session, mails: readonly Mail[]): Promise<void> {
+  const { random } = actor
+  const email = `${random.word(12)}@invited.example`
+  const { outcome, reply } = await perform(actor, {
+    what: 'POST /auth/invitations',
     token,
-    json: { name: `Server ${actor.random.word(6)}`, role: 'viewer' },
+    json: { email, role: 'viewer' },
+    isAnswer: (reply) => reply.email === email,
     parts: () => [],
   })
-  const { id, email, password } = reply
-  if (!id || !email || !password) throw new Error('the response has no service account')
-  return { id, credentials: { companyId, email, password } }
+  const id = await waitForToken(actor, mails, email)
+  if (id === undefined) return
+  if (outcome === 'ok' && random.isOneIn(3)) {
+    await performUntilKnown(actor, {
+      what: `DELETE /auth/invitations/${reply.id}`,
+      token,
+      parts: () => [{ kind: 'token', id, act: 'revoke' }],
+    })
+  }
+  await atAll(actor, (at) =>
+    performUntilKnown(actor, {
+      what: 'POST /auth/invitations/accept',
+      json: { token: id, name: 'Bob', password: `an invited one ${random.word(12)}` },
+      at,
+      parts: () => [{ kind: 'token', id, act: 'consume' }],
+    }),
+  )
 }
 
-async function disableForAWhile(
-  actor: Actor,
-  { accessToken: token }: Session,
-  { id, credentials }: Server,
-): Promise<void> {
-  const change = (status: 'active' | 'disabled') =>
-    performUntilKnown(actor, {
-      what: `PATCH /auth/members/${id}`,
-      token,
-      json: { status },
-      parts: ({ outcome }) =>
-        status === 'disabled' && outcome !== 'refused'
-          ? [{ kind: 'sessions', id: memberOf(credentials), act: 'end', kept: null }]
-          : [],
-    })
-  await change('disabled')
-  await pause(actor, PAUSE_MS)
-  await change('active')
+/** Undefined if no email comes in time. */
+async function waitForToken({ ending }: Actor, mails: readonly Mail[], email: string) {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
+    const found = mails.find(({ recipient }) => recipient === email)
+    if (found || ending.aborted || performance.now() > deadline) return found?.token
+    await sleep(LOOK_MS)
+  }
+}
+
+/** An email that comes again has a new link, which revokes the previous one. */
+export function noteRepeatedMails(actor: Actor, mails: readonly Mail[]): void {
+  const seen = { end: Number.POSITIVE_INFINITY, outcome: 'unknown' } as const
+  for (const copies of Map.groupBy(mails, ({ id }) => id).values())
+    for (const { token: id, at: begin } of copies.slice(0, -1))
+      note(actor, 'an email again', { kind: 'token', id, act: 'revoke' }, { begin, ...seen })
 }

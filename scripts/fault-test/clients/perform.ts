@@ -9,6 +9,7 @@ import type { Random } from '../random.ts'
 /** Sends requests, and notes what came of each. */
 
 const text = Type.Optional(Type.String())
+const count = Type.Optional(Type.Integer())
 /** What is read of answers. Each has a part of it, and more that does not matter here. */
 const Reply = Type.Object({
   code: text,
@@ -17,31 +18,31 @@ const Reply = Type.Object({
   session: Type.Optional(Type.Object({ id: Type.String() })),
   user: Type.Optional(Type.Object({ email: Type.String() })),
   accessContext: Type.Optional(Type.Object({ companyId: Type.String() })),
-  companyId: text,
   accessToken: text,
   refreshToken: text,
   id: text,
   email: text,
-  password: text,
-  secret: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-  version: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
-  accepted: Type.Optional(Type.Integer()),
-  duplicates: Type.Optional(Type.Integer()),
+  secret: text,
+  version: count,
+  accepted: count,
+  duplicates: count,
 })
 const ReplyCheck = TypeCompiler.Compile(Reply)
 export type Reply = Static<typeof Reply>
+
+export interface Session {
+  id: string
+  accessToken: string
+  refreshToken: string
+}
 
 /** What all clients share. */
 export interface Notes extends Observed {
   history: Operation[]
   feed: string[]
   feedAtLast: string[]
-  /** The first access token of each session. */
-  accessTokens: Map<string, string>
-  /** When a change was acknowledged, and on which way. */
-  writes: { at: number; way: number }[]
-  /** By status, or by the error of the connection, of what was not answered otherwise. */
-  errors: Map<string, number>
+  /** All that were opened, with their first tokens. */
+  sessions: Session[]
 }
 
 export interface Actor {
@@ -60,13 +61,10 @@ export interface Ask {
   token?: string
   json?: object
   headers?: Record<string, string>
-  /** Instead of `json`. */
-  body?: string
   /** Which way; by default any. */
   at?: number | undefined
-  /** Whose answer it must be, and how to read that from an answer. */
-  asked?: string
-  answeredOf?: (reply: Reply) => string | undefined
+  /** Whether an answer that reports success is the one to this request. */
+  isAnswer?(reply: Reply): boolean
   /** What it means for subjects, given how it ended. */
   parts(answer: Answered): Part[]
 }
@@ -80,48 +78,43 @@ export interface Answered {
 
 /** Nobody listens: nothing was sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'UND_ERR_CONNECT_TIMEOUT'])
+const PAUSE_MS = 300
 const RETRY_MS = 250
 const MOST_ATTEMPTS = 40
 
-export function openNotes(): Notes {
-  return { history: [], accessTokens: new Map(), writes: [], feed: [], feedAtLast: [], errors: new Map() }
+export const openNotes = (): Notes => ({ history: [], sessions: [], feed: [], feedAtLast: [] })
+
+/** Does something again and again, until no new work should begin. */
+export async function repeat({ ending, random }: Actor, work: () => Promise<unknown>): Promise<void> {
+  while (!ending.aborted) {
+    await sleep(random.fraction() * PAUSE_MS)
+    await work()
+  }
 }
 
-/** One attempt. If nobody listens, it waits a while, and notes nothing. */
+/** One attempt. Without an answer, it waits a while. */
 export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
   const { name, random, notes, clients } = actor
-  const { what, token, json, headers, asked, answeredOf } = ask
+  const { what, token, json, headers } = ask
   const way = ask.at ?? random.below(clients.length)
   const [method = '', path = ''] = what.split(' ')
   const client = clients[way]
   if (!client) throw new Error('there is no such way')
-  const body = json ? JSON.stringify(json) : ask.body
   const begin = performance.now()
   const answer = await attempt(client, {
     method: method as Request['method'],
     path: `/api${path}`,
     ...(token !== undefined && { token }),
     headers: { ...(json && JSON_CONTENT), ...headers },
-    ...(body !== undefined && { body }),
+    ...(json && { body: JSON.stringify(json) }),
   })
-  const end = performance.now()
   const { outcome, status, code, reply } = answer
-  if (outcome === 'unknown') {
-    const error = status === 0 ? code : String(status)
-    notes.errors.set(error, (notes.errors.get(error) ?? 0) + 1)
-    await sleep(RETRY_MS)
-  }
-  if (outcome === 'ok' && method !== 'GET') notes.writes.push({ at: end, way })
-  if (reply.session && reply.accessToken && !notes.accessTokens.has(reply.session.id))
-    notes.accessTokens.set(reply.session.id, reply.accessToken)
-  if (NOT_SENT.has(code)) return answer
-  const answered = asked === undefined ? undefined : answeredOf?.(reply)
   notes.history.push({
-    ...{ client: name, what, begin, end, outcome, code, status },
-    ...(asked !== undefined && { asked }),
-    ...(answered !== undefined && { answered }),
-    parts: ask.parts(answer),
+    ...{ client: name, what, way, begin, end: performance.now(), outcome, code, status },
+    isOther: outcome === 'ok' && ask.isAnswer?.(reply) === false,
+    parts: NOT_SENT.has(code) ? [] : ask.parts(answer),
   })
+  if (outcome === 'unknown') await sleep(RETRY_MS)
   return answer
 }
 
@@ -147,21 +140,17 @@ export async function performUntilKnown(actor: Actor, ask: Ask): Promise<Answere
   }
 }
 
-export async function atAll<T>({ clients }: Actor, work: (at: number) => Promise<T>): Promise<T[]> {
-  return await Promise.all(clients.keys().map(work))
+/** On all instances at the same time. */
+export async function atAll({ clients }: Actor, work: (at: number) => Promise<unknown>): Promise<void> {
+  await Promise.all(clients.keys().map(work))
 }
 
-/** Between two requests of one client. */
-export async function pause({ random }: Actor, mostMs: number): Promise<void> {
-  await sleep(random.fraction() * mostMs)
-}
-
-/** Something that is known without a request of a client. With `unknownSince`: something that may have happened after that. */
-export function note({ name, notes }: Actor, what: string, part: Part, unknownSince?: number): void {
-  const now = performance.now()
-  const seen =
-    unknownSince === undefined
-      ? ({ begin: now, end: now, outcome: 'ok' } as const)
-      : ({ begin: unknownSince, end: Number.POSITIVE_INFINITY, outcome: 'unknown' } as const)
+/** Something that is known without a request of a client. */
+export function note(
+  { name, notes }: Actor,
+  what: string,
+  part: Part,
+  seen: Pick<Operation, 'begin' | 'end' | 'outcome'>,
+): void {
   notes.history.push({ client: name, what, ...seen, code: '', status: 0, parts: [part] })
 }

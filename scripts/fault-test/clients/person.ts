@@ -1,26 +1,14 @@
 import type { Credentials } from '../../kit/operations.ts'
-import { type Actor, type Answered, pause, perform, performUntilKnown, type Reply } from './perform.ts'
+import { type Actor, perform, performUntilKnown, type Reply, repeat, type Session } from './perform.ts'
 
 /** Someone who signs in, works, refreshes with and without a key, and signs out, here and everywhere. */
-
-export interface Session {
-  id: string
-  accessToken: string
-  refreshToken: string
-}
-
-const PAUSE_MS = 300
-
-export const memberOf = ({ companyId, email }: Credentials) => `${companyId} ${email}`
 
 export async function signIn(actor: Actor, credentials: Credentials): Promise<Session | null> {
   const owner = memberOf(credentials)
   const { reply } = await perform(actor, {
     what: 'POST /auth/login',
     json: credentials,
-    asked: owner,
-    answeredOf: ({ user, accessContext }) =>
-      user && accessContext && `${accessContext.companyId} ${user.email}`,
+    isAnswer: ({ user, accessContext }) => `${accessContext?.companyId} ${user?.email}` === owner,
     parts({ reply }) {
       const session = toSession(reply)
       return session
@@ -28,23 +16,24 @@ export async function signIn(actor: Actor, credentials: Credentials): Promise<Se
         : []
     },
   })
-  return toSession(reply)
+  const session = toSession(reply)
+  if (session) actor.notes.sessions.push(session)
+  return session
 }
+
+const memberOf = ({ companyId, email }: Credentials) => `${companyId} ${email}`
 
 function toSession({ session, accessToken, refreshToken }: Reply): Session | null {
   return session && accessToken && refreshToken ? { id: session.id, accessToken, refreshToken } : null
 }
 
-const sessionIdOf = ({ session }: Reply) => session?.id
-
 /** Whether the session has not ended, as far as anyone knows. */
-async function use(actor: Actor, { id, accessToken: token }: Session, at?: number): Promise<boolean> {
+export async function use(actor: Actor, { id, accessToken: token }: Session, at?: number): Promise<boolean> {
   const { outcome } = await perform(actor, {
     at,
     what: 'GET /auth/session',
     token,
-    asked: id,
-    answeredOf: sessionIdOf,
+    isAnswer: ({ session }) => session?.id === id,
     parts: () => [{ kind: 'session', id, act: 'use' }],
   })
   return outcome !== 'refused'
@@ -53,11 +42,10 @@ async function use(actor: Actor, { id, accessToken: token }: Session, at?: numbe
 /** The session with its next tokens; null if it is lost. */
 async function refresh(
   actor: Actor,
-  session: Session,
+  { id, refreshToken: token }: Session,
   key: string | null,
   at?: number,
 ): Promise<Session | null> {
-  const { id, refreshToken: token } = session
   // Without a key, a retry after a lost answer would be a theft.
   const work = key === null ? perform : performUntilKnown
   const { reply } = await work(actor, {
@@ -65,9 +53,8 @@ async function refresh(
     what: 'POST /auth/refresh',
     token,
     headers: key === null ? {} : { 'idempotency-key': key },
-    asked: id,
-    answeredOf: sessionIdOf,
-    parts: ({ reply }: Answered) => [
+    isAnswer: ({ session }) => session?.id === id,
+    parts: ({ reply }) => [
       { kind: 'session', id, act: 'refresh', token, key, successor: reply.refreshToken ?? null },
     ],
   })
@@ -113,10 +100,9 @@ async function replay(actor: Actor, session: Session): Promise<void> {
 }
 
 export async function livePerson(actor: Actor, credentials: Credentials): Promise<void> {
-  const { random, ending } = actor
+  const { random } = actor
   let session: Session | null = null
-  while (!ending.aborted) {
-    await pause(actor, PAUSE_MS)
+  await repeat(actor, async () => {
     const choice = random.below(22)
     if (!session) session = await signIn(actor, credentials)
     else if (choice < 8) session = (await use(actor, session)) ? session : null
@@ -128,5 +114,5 @@ export async function livePerson(actor: Actor, credentials: Credentials): Promis
       else await replay(actor, session)
       session = null
     }
-  }
+  })
 }

@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { openClient } from '../../kit/client.ts'
 import type { Site } from '../target/site.ts'
-import { type Actor, note, performUntilKnown } from './perform.ts'
+import { type Actor, note } from './perform.ts'
 
-/** What the service shows: events as they come, and when all is quiet again, what is there. */
+/** What the service shows of events: as they come, and when all is quiet again, what is there. */
 
 const Page = TypeCompiler.Compile(
   Type.Object({
@@ -13,7 +13,7 @@ const Page = TypeCompiler.Compile(
       Type.Object({
         companyId: Type.String(),
         id: Type.String(),
-        data: Type.Object({ content: Type.Optional(Type.String()) }),
+        data: Type.Object({ content: Type.String() }),
       }),
     ),
     next: Type.Union([Type.String(), Type.Null()]),
@@ -23,11 +23,6 @@ const Page = TypeCompiler.Compile(
 const PAGE = 1_000
 const LOOK_MS = 200
 const PATIENCE_MS = 60_000
-
-interface Entry {
-  key: string
-  content: string
-}
 
 /**
  * A service of the platform, which follows the feed of all events by its cursor. The function that is returned reads on to its
@@ -39,11 +34,10 @@ export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableSta
   const headers = { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` }
   const clients = site.platformUrls.map((url) => openClient(url, { connections: 1 }))
   for (const client of clients) cleanup.defer(() => client.close())
-  const ids = new Set(site.companies.map(({ companyId }) => companyId))
   let deadline = Number.POSITIVE_INFINITY
 
   /** From the beginning to the end; until there is a deadline, it waits there for what comes. */
-  async function readAll(take: (entry: Entry) => void): Promise<void> {
+  async function readAll(take: (key: string, content: string) => void): Promise<void> {
     for (let after = ''; !cleanup.disposed; ) {
       if (performance.now() > deadline) throw new Error('the feed does not come to its end')
       const isEnding = deadline !== Number.POSITIVE_INFINITY
@@ -54,41 +48,30 @@ export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableSta
         await sleep(LOOK_MS)
         continue
       }
-      for (const { companyId, id, data } of page.events)
-        if (ids.has(companyId)) take({ key: `${companyId} ${id}`, content: data.content ?? '' })
+      for (const { companyId, id, data } of page.events) take(`${companyId} ${id}`, data.content)
       if (page.next !== null) after = `&after=${page.next}`
       if (page.isCaughtUp && isEnding) return
       if (page.events.length < PAGE) await sleep(LOOK_MS)
     }
   }
 
-  const following = readAll(({ key }) => notes.feed.push(key))
+  const following = readAll((key) => notes.feed.push(key))
   // That function rejects with its error.
   following.catch(() => {})
   return async () => {
     deadline = performance.now() + PATIENCE_MS
     await following
     const found = new Map<string, string[]>()
-    await readAll(({ key, content }) => {
+    await readAll((key, content) => {
       notes.feedAtLast.push(key)
       found.set(key, [...(found.get(key) ?? []), content])
     })
     const parts = notes.history.flatMap((operation) => operation.parts)
     const sent = parts.flatMap((part) => (part.kind === 'event' ? [part.id] : []))
-    for (const id of new Set([...sent, ...found.keys()]))
-      note(actor, 'GET /events', { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] })
-  }
-}
-
-/** Whether each session that was opened is active, by the access token that came with it. */
-export async function readSessions(actor: Actor): Promise<void> {
-  for (const [id, token] of actor.notes.accessTokens) {
-    await performUntilKnown(actor, {
-      what: 'GET /auth/session',
-      token,
-      asked: id,
-      answeredOf: ({ session }) => session?.id,
-      parts: () => [{ kind: 'session', id, act: 'use' }],
-    })
+    const now = performance.now()
+    for (const id of new Set([...sent, ...found.keys()])) {
+      const part = { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] } as const
+      note(actor, 'GET /events', part, { begin: now, end: now, outcome: 'ok' })
+    }
   }
 }

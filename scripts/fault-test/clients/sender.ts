@@ -1,6 +1,6 @@
-import { signedRequest } from '../../kit/events.ts'
+import { senderOf, signedRequest } from '../../kit/events.ts'
 import type { Part } from '../checker/history.ts'
-import { type Actor, type Ask, atAll, pause, perform } from './perform.ts'
+import { type Actor, type Ask, atAll, perform, repeat } from './perform.ts'
 
 /** A server that sends events: one or many, again, to all instances at the same time, and now and then with new content. */
 
@@ -15,14 +15,12 @@ interface Event {
   content: string
 }
 
-const PAUSE_MS = 250
 const MOST = 20
 
 export async function liveSender(actor: Actor, secrets: Secrets): Promise<void> {
-  const { random, ending } = actor
+  const { random } = actor
   let sent: Event[] = []
-  while (!ending.aborted) {
-    await pause(actor, PAUSE_MS)
+  await repeat(actor, async () => {
     const choice = random.below(10)
     if (choice === 0) sent = sent.map(({ id }) => ({ id, content: random.word(8) }))
     else if (choice > 3) {
@@ -30,7 +28,7 @@ export async function liveSender(actor: Actor, secrets: Secrets): Promise<void> 
       sent = Array.from({ length: count }, () => ({ id: random.word(20), content: random.word(8) }))
     }
     if (sent.length > 0) await sendEvents(actor, secrets, sent)
-  }
+  })
 }
 
 async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: Event[]): Promise<void> {
@@ -39,14 +37,14 @@ async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: E
   const secret = shown.at(random.isOneIn(10) ? -2 : -1)
   if (secret === undefined) return
   const all = events.map(({ id, content }) => ({ id, type: 'fault.tested', data: { content } }))
-  const body = JSON.stringify(all.length === 1 ? all[0] : { events: all })
-  const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  const [first] = all
+  const json = first && all.length === 1 ? first : { events: all }
+  const signed = signedRequest(senderOf(companyId, secret), random.word(20), JSON.stringify(json))
   const ask: Ask = {
     what: 'POST /events/ingest',
-    headers: signedRequest({ companyId, signingKey }, random.word(20), body).headers ?? {},
-    body,
-    asked: String(events.length),
-    answeredOf: ({ accepted = 0, duplicates = 0 }) => String(accepted + duplicates),
+    headers: signed.headers ?? {},
+    json,
+    isAnswer: ({ accepted = 0, duplicates = 0 }) => accepted + duplicates === events.length,
     parts: ({ code, reply: { accepted, duplicates, detail = '' } }) => {
       const isNew = accepted === events.length ? true : duplicates === events.length ? false : null
       return [

@@ -8,8 +8,6 @@ import type { Fault, Lasting } from './fault.ts'
 /** A primary that says nothing is replaced after 20 s: some come back before that. */
 export const CLUSTER_LASTING: Lasting = { least: 10_000, more: 20_000 }
 
-/** So that both proxies use an instance again. */
-const SETTLED_MS = 5_000
 const WALRECEIVER = /walreceiver/
 
 const ofPrimary =
@@ -99,21 +97,5 @@ export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
       databaseProxies[n]?.start()
       if (ready.join() !== others.join()) throw new Error(`ready meanwhile: ${ready.join() || 'none'}`)
     },
-  },
-}
-
-/** Of a cluster whose instances are those of an earlier checkout: this one comes, goes back, and comes again. */
-export const UPGRADE: Fault<ClusterTarget> = {
-  what: 'each instance is replaced by that of this checkout, by the previous one, and by this one again',
-  restarts: true,
-  async run({ cluster, project }) {
-    await cluster.migrate()
-    for (const checkout of [undefined, project, undefined])
-      for (const instance of cluster.instances) {
-        await instance.stop()
-        await instance.start({ folder: checkout })
-        await cluster.healthy()
-        await sleep(SETTLED_MS)
-      }
   },
 }

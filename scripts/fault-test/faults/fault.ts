@@ -10,8 +10,8 @@ export interface Fault<Target> {
   run(target: Target, random: Random, ms: number): Promise<void>
 }
 
-/** Returns the faults with these names. @throws UsageError for an unknown name */
-export function choose<F>(faults: Record<string, F>, names: readonly string[]): Record<string, F> {
+/** Returns the faults with these names; by default all. @throws UsageError for an unknown name */
+export function choose<F>(faults: Record<string, F>, names = Object.keys(faults)): Record<string, F> {
   const unknown = names.filter((name) => !(name in faults))
   if (unknown.length > 0) throw new UsageError(`there is no fault ${unknown.join(', ')}`)
   return Object.fromEntries(Object.entries(faults).filter(([name]) => names.includes(name)))

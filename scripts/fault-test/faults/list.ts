@@ -3,7 +3,6 @@ import { runStatement } from '../../kit/postgres.ts'
 import { sendSignal } from '../../kit/processes.ts'
 import type { Disturbance } from '../../kit/tcp-proxy.ts'
 import type { Pair } from '../target/pair.ts'
-import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
 import type { Fault, Lasting } from './fault.ts'
 
 /** What can happen to two instances on one Postgres: one fault of each kind. */
@@ -19,23 +18,8 @@ export const FAULTS: Record<string, Fault<Pair>> = {
   'postgres-killed': {
     what: 'all processes of Postgres are killed, and it starts again later',
     async run({ database }, _, ms) {
-      database.signal('SIGKILL')
+      database.kill()
       await sleep(ms)
-      await database.start()
-    },
-  },
-  'postgres-stopped': {
-    what: 'all processes of Postgres stop for a while (SIGSTOP)',
-    async run({ database }, _, ms) {
-      database.signal('SIGSTOP')
-      await sleep(ms)
-      database.signal('SIGCONT')
-    },
-  },
-  'postgres-restarted': {
-    what: 'Postgres is restarted in order',
-    async run({ database }) {
-      await database.stop()
       await database.start()
     },
   },
@@ -53,15 +37,6 @@ export const FAULTS: Record<string, Fault<Pair>> = {
   'answers-stalled': {
     what: 'nothing comes back from the database, which gets everything',
     run: (pair, _, ms) => disturb(pair, { kind: 'stall', ways: ['to client'] }, ms),
-  },
-  'worker-killed': {
-    what: 'a worker is killed',
-    restarts: true,
-    async run({ instances }, random, ms) {
-      const [, ...workers] = random.pick(instances).processes()
-      sendSignal(random.pick(workers), 'SIGKILL')
-      await sleep(ms)
-    },
   },
   'instance-killed': {
     what: 'all processes of an instance are killed, and it starts again later',
@@ -94,7 +69,7 @@ export const FAULTS: Record<string, Fault<Pair>> = {
       // Without a space, at which NODE_OPTIONS would be split.
       const shift = `data:text/javascript,const{now}=Date;Date.now=()=>now()+${shiftMs}`
       await instance.stop()
-      await instance.start({ variables: { NODE_OPTIONS: `--import=${shift}` } })
+      await instance.start({ NODE_OPTIONS: `--import=${shift}` })
       await sleep(ms)
       await instance.stop()
       await instance.start()
@@ -108,23 +83,7 @@ export const FAULTS: Record<string, Fault<Pair>> = {
       await setStandbys(database.url(), '')
     },
   },
-  'database-disk-full': {
-    what: "the database's disk is full, and then freed (needs root)",
-    async run({ database, databaseDisk }, _, ms) {
-      await fill(databaseDisk, ms)
-      // It ends where it cannot write its log (PANIC).
-      await database.start()
-    },
-  },
-  'log-disk-full': {
-    what: "the disk of the instances' logs is full, and then freed (needs root)",
-    run: ({ logDisk }, _, ms) => fill(logDisk, ms),
-  },
 }
-
-/** Those that can be made here. */
-export const possibleFaults = () =>
-  Object.keys(FAULTS).filter((name) => canHaveDisks() || !name.endsWith('-disk-full'))
 
 async function disturb({ proxy }: Pair, disturbance: Disturbance, ms: number): Promise<void> {
   proxy.disturb(disturbance)
@@ -136,12 +95,4 @@ async function disturb({ proxy }: Pair, disturbance: Disturbance, ms: number): P
 async function setStandbys(url: string, names: string): Promise<void> {
   await runStatement(url, `alter system set synchronous_standby_names = '${names}'`)
   await runStatement(url, 'select pg_reload_conf()')
-}
-
-/** @throws where there is no such disk: then the fault is not to be chosen */
-async function fill(disk: SmallDisk | undefined, ms: number): Promise<void> {
-  if (!disk) throw new Error('this fault needs root')
-  await disk.fill()
-  await sleep(ms)
-  await disk.free()
 }

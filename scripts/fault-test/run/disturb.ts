@@ -2,20 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Lasting, planFaults } from '../faults/fault.ts'
 import type { Random } from '../random.ts'
 import type { Site } from '../target/site.ts'
+import type { Done } from './report.ts'
 
-/** A fault that was; `to` is when all was as before. */
-export interface Done {
-  name: string
-  from: number
-  to: number
-  /** What went wrong with it, which has to do with the target. */
-  complaints: string[]
-}
-
-interface Options {
+export interface RunOptions {
+  seed: string
+  /** How long faults come and go. Each comes once at least. */
   seconds: number
+  /** How long each of them lasts. */
   lasting: Lasting
-  begunAt: number
   signal: AbortSignal
   say(line: string): void
 }
@@ -25,7 +19,7 @@ export async function disturb<Target extends Site>(
   target: Target,
   faults: Record<string, Fault<Target>>,
   random: Random,
-  { seconds, lasting, begunAt, signal, say }: Options,
+  { seconds, lasting, begunAt, signal, say }: RunOptions & { begunAt: number },
 ): Promise<Done[]> {
   const processes = () => target.instances.flatMap((one) => one.processes())
   const names = Object.keys(faults)

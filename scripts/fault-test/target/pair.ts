@@ -2,38 +2,34 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInstance, type Instance } from '../../kit/instance.ts'
-import { openOperator } from '../../kit/operator.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
+import { createInstance } from '../../kit/instance.ts'
 import { findServicePlaces } from '../../kit/places.ts'
+import { childrenOf, findPostmaster, sendSignal } from '../../kit/processes.ts'
 import { openProxy, type TcpProxy } from '../../kit/tcp-proxy.ts'
-import { type Database, openDatabase } from './database.ts'
 import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site } from './site.ts'
-import { canHaveDisks, openSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Two instances of the service, with two workers each, on one Postgres, which they reach by a proxy of ours. */
 export interface Pair extends Site {
-  instances: readonly PairInstance[]
   database: Database
   proxy: TcpProxy
-  /** Undefined where they cannot be had. */
-  databaseDisk: SmallDisk | undefined
-  logDisk: SmallDisk | undefined
 }
 
-type PairInstance = Instance & { url: string; opsUrl: string; platformUrl: string }
+type Database = Awaited<ReturnType<typeof openDatabase>>
 
-/** Enough for the database with its write-ahead log, which is kept small. */
-const DISK_MB = 512
+const LOOK_MS = 100
 
 /** `project`: whose service it is; this one by default. */
-export async function openPair(project: string | undefined, cleanup: AsyncDisposableStack): Promise<Pair> {
+export async function openPair(
+  { project }: { project?: string },
+  cleanup: AsyncDisposableStack,
+): Promise<Pair> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-fault-test-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  // When started by root, Postgres runs as another user, who must reach its data.
   await chmod(folder, 0o711)
-  const open = (name: string) =>
-    canHaveDisks() ? openSmallDisk(join(folder, name), DISK_MB, cleanup) : undefined
-  const [databaseDisk, logDisk] = [await open('database'), await open('log')]
-  const database = await openDatabase(join(databaseDisk?.folder ?? folder, 'postgres'), cleanup)
+  const database = await openDatabase(join(folder, 'postgres'), cleanup)
   const proxy = await openProxy(database.place)
   cleanup.defer(() => proxy.close())
   const { url, mails } = await openMailbox(cleanup)
@@ -42,7 +38,7 @@ export async function openPair(project: string | undefined, cleanup: AsyncDispos
     masterKeys: `fault:${randomBytes(32).toString('base64')}`,
     publicUrl: 'http://fault.example',
   }
-  const made = await setUp(settings)
+  const made = await createCompanies(settings)
   const variables = {
     DATABASE_URL: Object.assign(new URL(database.url()), { host: `${proxy.host}:${proxy.port}` }).href,
     MASTER_KEYS: settings.masterKeys,
@@ -53,37 +49,51 @@ export async function openPair(project: string | undefined, cleanup: AsyncDispos
     // All requests come from one network.
     RATE_LIMIT_SCALE: '100000',
   }
-  const instances = await Promise.all(
-    ['instance-1', 'instance-2'].map((name) => {
-      const own = { ...variables, DATA_DIR: join(folder, name) }
-      return openInstance(join(logDisk?.folder ?? folder, name), own, project, cleanup)
-    }),
-  )
+  async function openInstance(name: string) {
+    const { env, address, platform } = await findServicePlaces()
+    const own = { ...variables, ...env, DATA_DIR: join(folder, name) }
+    const instance = createInstance({ log: join(folder, name), variables: own, project }, cleanup)
+    await instance.start()
+    return { instance, address, platform }
+  }
+  const opened = await Promise.all(['instance-1', 'instance-2'].map(openInstance))
   return {
-    ...made,
-    mails,
-    urls: instances.map((instance) => instance.url),
-    platformUrls: instances.map(({ platformUrl }) => platformUrl),
-    ...{ instances, database, proxy, databaseDisk, logDisk },
+    ...{ ...made, mails, database, proxy },
+    instances: opened.map(({ instance }) => instance),
+    urls: opened.map(({ address }) => address),
+    platformUrls: opened.map(({ platform }) => platform),
     settle: async () => {},
   }
 }
 
-async function setUp(settings: Parameters<typeof openOperator>[0]) {
-  await using cleanup = new AsyncDisposableStack()
-  const operator = await openOperator(settings, cleanup)
-  const companies = await createCompanies(operator, settings.databaseUrl)
-  return { companies, reader: await operator.createClient(['events:read']) }
-}
-
-async function openInstance(
-  log: string,
-  variables: Record<string, string>,
-  folder: string | undefined,
-  cleanup: AsyncDisposableStack,
-): Promise<PairInstance> {
-  const { env, address: url, ops: opsUrl, platform: platformUrl } = await findServicePlaces()
-  const instance = createInstance({ log, variables: { ...variables, ...env } }, cleanup)
-  await instance.start({ folder })
-  return { ...instance, url, opsUrl, platformUrl }
+/** A separate Postgres, with fsync as in production, whose processes can be killed, and started again. */
+async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
+  const settings = { max_connections: '100' }
+  const launch = () => startEmbeddedPostgres({ dataDir, randomBytes, settings })
+  let starting = launch()
+  cleanup.defer(async () => {
+    const last = await starting.catch(() => null)
+    await last?.stop()
+  })
+  let server = await starting
+  return {
+    /** Without the proxy: of operators. */
+    url: () => server.url,
+    place() {
+      const { hostname: host, port } = new URL(server.url)
+      return { host, port: Number(port) }
+    },
+    kill() {
+      const main = findPostmaster(dataDir)
+      // The main process first, so that it starts no others.
+      for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) sendSignal(pid, 'SIGKILL')
+    },
+    /** After it was killed. Its port can be a new one. */
+    async start() {
+      while (findPostmaster(dataDir) !== undefined) await sleep(LOOK_MS)
+      if (cleanup.disposed) throw new Error('the run has ended')
+      starting = launch()
+      server = await starting
+    },
+  }
 }

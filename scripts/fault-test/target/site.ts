@@ -1,10 +1,8 @@
-import { insertAnalysts } from '../../kit/company.ts'
+import { type Company, openCompany } from '../../kit/company.ts'
 import type { Instance } from '../../kit/instance.ts'
 import { createMailServer } from '../../kit/mail-server.ts'
-import type { Credentials } from '../../kit/operations.ts'
-import type { Operator } from '../../kit/operator.ts'
+import type { ServiceSettings } from '../../kit/operator.ts'
 import { findPlace } from '../../kit/places.ts'
-import { openConnection } from '../../kit/postgres.ts'
 
 /** What clients need of a target, whatever it is made of. */
 export interface Site {
@@ -12,20 +10,14 @@ export interface Site {
   urls: readonly string[]
   /** The same for services of the platform. */
   platformUrls: readonly string[]
-  companies: readonly Company[]
+  companies: readonly Pick<Company, 'admin' | 'people'>[]
   /** A service of the platform, which reads events. */
   reader: { id: string; secret: string }
   /** The email that has come so far. */
   mails: readonly Mail[]
-  instances: readonly (Instance & { opsUrl: string })[]
+  instances: readonly Instance[]
   /** Resolves when all is as before a fault that has been undone. */
   settle(): Promise<void>
-}
-
-export interface Company {
-  companyId: string
-  admin: Credentials
-  people: Credentials[]
 }
 
 export interface Mail {
@@ -36,30 +28,22 @@ export interface Mail {
   token: string
 }
 
-const COMPANIES = 2
-/** Of each company. */
+/** Of each of two companies. */
 const PEOPLE = 6
 
 /** The first token of each session is used again at the end of a run. */
 export const ACCESS_TOKEN_TTL_SECONDS = '3600'
 
-/** `databaseUrl`: of the owner of the tables. */
+/** `settings`: with the owner of the tables. */
 export async function createCompanies(
-  { createCompany }: Pick<Operator, 'createCompany'>,
-  databaseUrl: string,
-): Promise<Company[]> {
-  const connection = await openConnection(databaseUrl)
-  try {
-    const companies: Company[] = []
-    for (let n = 0; n < COMPANIES; n += 1) {
-      const admin = await createCompany()
-      const { companyId } = admin
-      const emails = await insertAnalysts(connection, companyId, PEOPLE)
-      companies.push({ companyId, admin, people: emails.map((email) => ({ ...admin, email })) })
-    }
-    return companies
-  } finally {
-    await connection.end()
+  settings: ServiceSettings,
+): Promise<Pick<Site, 'companies' | 'reader'>> {
+  await using cleanup = new AsyncDisposableStack()
+  const one = await openCompany(settings, cleanup)
+  const other = await openCompany(settings, cleanup)
+  return {
+    companies: [one, other].map(({ admin, people }) => ({ admin, people: people.slice(0, PEOPLE) })),
+    reader: await one.operator.createClient(['events:read']),
   }
 }
 
