@@ -42,10 +42,10 @@ export async function describe(cluster: Cluster): Promise<string> {
     return `  ${name}   ${role} ${state}`
   })
   const readiness = await cluster.readiness()
-  const instances = cluster.instances.map(({ name, url, opsUrl }) => {
-    const isReady = readiness.find((each) => each.name === name)?.isReady
-    return `  ${name}  ${url}, operations ${opsUrl}: ${isReady ? 'ready' : 'not ready'}`
-  })
+  const instances = cluster.instances.map(
+    ({ name, url, opsUrl }, index) =>
+      `  ${name}  ${url}, operations ${opsUrl}: ${readiness[index] ? 'ready' : 'not ready'}`,
+  )
   const proxies = cluster.urls.map(
     (url, index) => `  proxy-${index + 1}     ${url}, for services ${cluster.platformUrls[index]}`,
   )

@@ -9,21 +9,7 @@ import { runProgram } from '../kit/run-program.ts'
 import { type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
 
-/** Three machines with a Postgres each, of which Patroni makes one the primary. */
-export interface Database {
-  machines: readonly Machine[]
-  /** As Patroni knows them; empty if no machine answers. */
-  members(): Promise<Member[]>
-  /** The number of the machine that is primary. @throws UsageError if none is */
-  primary(): Promise<number>
-  /** Whether there are a primary, a synchronous standby and another one. */
-  isComplete(): Promise<boolean>
-  switchOver(): Promise<void>
-  /** Makes the database and its two roles with these passwords. */
-  createRoles(owner: string, service: string): Promise<void>
-}
-
-export interface Member {
+interface Member {
   name: string
   role: string
   state: string
@@ -50,17 +36,19 @@ const POLL_MS = 500
 
 export const newPassword = () => randomBytes(24).toString('base64url')
 
+/** Three machines with a Postgres each, of which Patroni makes one the primary. */
 export async function openDatabase(
   /** The folder with the programs of Postgres. */
   programs: string,
   folder: string,
   cleanup: AsyncDisposableStack,
-): Promise<Database> {
+) {
   const secrets = { superuser: newPassword(), replication: newPassword(), restApi: newPassword() }
   const machines: Machine[] = []
   for (const n of MACHINES) machines.push(await openMachine(n, { folder, programs, secrets }, cleanup))
   for (const machine of machines) await machine.heal()
 
+  /** As Patroni knows them; empty if no machine answers. */
   async function members(): Promise<Member[]> {
     for (const n of MACHINES) {
       const answer = await getJson(`${patroniOf(n)}/cluster`).catch(() => null)
@@ -74,6 +62,7 @@ export async function openDatabase(
     return MACHINES.find((each) => nameOf(each) === leader)
   }
 
+  /** The number of the machine that is primary. @throws UsageError if none is */
   async function primary(): Promise<number> {
     const leader = leaderOf(await members())
     if (!leader) throw new UsageError('There is no primary.')
@@ -84,7 +73,8 @@ export async function openDatabase(
     machines,
     members,
     primary,
-    async isComplete() {
+    /** Whether there are a primary, a synchronous standby and another one. */
+    async isComplete(): Promise<boolean> {
       const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')
       const roles = running.map(({ role }) => role).sort()
       const leader = leaderOf(running)
@@ -96,7 +86,7 @@ export async function openDatabase(
         : []
       return running.every(({ name, role }) => role === 'leader' || streaming.includes(name))
     },
-    async switchOver() {
+    async switchOver(): Promise<void> {
       for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(POLL_MS)) {
         const leader = await primary()
         const { statusCode, body } = await request(`${patroniOf(leader)}/switchover`, {
@@ -111,7 +101,8 @@ export async function openDatabase(
           throw new UsageError(`Patroni answered ${statusCode}: ${text}`)
       }
     },
-    async createRoles(owner, service) {
+    /** Makes the database and its two roles with these passwords. */
+    async createRoles(owner: string, service: string): Promise<void> {
       const psql = [join(programs, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
       await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
         PGPASSWORD: secrets.superuser,

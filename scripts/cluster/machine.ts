@@ -14,23 +14,9 @@ import {
 } from './network.ts'
 import { supervise } from './supervise.ts'
 
-/** A machine of the database: etcd, Patroni and its Postgres, with the files of deploy/. */
-export interface Machine {
-  name: string
-  /** Starts etcd and Patroni, wakes what was frozen and connects it again. */
-  heal(): Promise<void>
-  kill(): Promise<void>
-  freeze(): Promise<void>
-  cutOff(): Promise<void>
-  /** From the other machines alone. */
-  isolate(): Promise<void>
-  killPatroni(): void
-  /** Of the processes of Postgres, those whose title matches; by default all. */
-  signalPostgres(signal: NodeJS.Signals, title?: RegExp): Promise<void>
-  signalEtcd(signal: NodeJS.Signals): void
-}
+export type Machine = Awaited<ReturnType<typeof openMachine>>
 
-export interface Secrets {
+interface Secrets {
   superuser: string
   replication: string
   restApi: string
@@ -53,11 +39,12 @@ async function environment(file: string, own: Record<string, string>): Promise<R
   return all
 }
 
+/** A machine of the database: etcd, Patroni and its Postgres, with the files of deploy/. */
 export async function openMachine(
   n: number,
   { folder, programs, secrets }: { folder: string; programs: string; secrets: Secrets },
   cleanup: AsyncDisposableStack,
-): Promise<Machine> {
+) {
   const name = nameOf(n)
   const home = join(folder, name)
   // Patroni reads its files in the order of their names.
@@ -117,29 +104,32 @@ export async function openMachine(
 
   return {
     name,
-    async heal() {
+    /** Starts etcd and Patroni, wakes what was frozen and connects it again. */
+    async heal(): Promise<void> {
       await reconnect(n)
       await signalAll(n, 'SIGCONT')
       etcd.start()
       patroni.start()
     },
-    async kill() {
+    async kill(): Promise<void> {
       const stopped = [etcd.stop(), patroni.stop()]
       await signalAll(n, 'SIGKILL')
       await Promise.all(stopped)
     },
     freeze: () => signalAll(n, 'SIGSTOP'),
     cutOff: () => cutOff(n),
+    /** From the other machines alone. */
     isolate: () => isolate(n),
-    killPatroni() {
+    killPatroni(): void {
       if (patroni.pid) sendSignal(patroni.pid, 'SIGKILL')
     },
-    async signalPostgres(signal, title = /./) {
+    /** Of the processes of Postgres, those whose title matches; by default all. */
+    async signalPostgres(signal: NodeJS.Signals, title = /./): Promise<void> {
       const pids = (await processesOf(n)).filter((pid) => isPostgres(pid) && title.test(titleOf(pid)))
       // The first, whose children the others are, before it can start more.
       for (const pid of pids.toSorted((one, other) => one - other)) sendSignal(pid, signal)
     },
-    signalEtcd(signal) {
+    signalEtcd(signal: NodeJS.Signals): void {
       if (etcd.pid) sendSignal(etcd.pid, signal)
     },
   }

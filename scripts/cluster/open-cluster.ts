@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { UsageError } from '../kit/command.ts'
 import { runStatement } from '../kit/postgres.ts'
 import { runProgram } from '../kit/run-program.ts'
-import { type CarryOut, openControl } from './control.ts'
-import { type Database, getJson, newPassword, openDatabase } from './database.ts'
+import { openControl } from './control.ts'
+import { getJson, newPassword, openDatabase } from './database.ts'
 import {
   type ClusterInstance,
   databaseAddress,
@@ -19,30 +19,8 @@ import {
 } from './instance.ts'
 import { openNetworks } from './network.ts'
 import { findPrograms } from './programs.ts'
-import type { Supervised } from './supervise.ts'
 
-/** Production on one computer: three machines of the database, two instances, two public proxies. */
-export interface Cluster {
-  /** From now on, other terminals can tell it what to do. */
-  accept(carryOut: CarryOut): void
-  database: Database
-  instances: readonly ClusterInstance[]
-  publicProxies: readonly Supervised[]
-  /** That of each instance. */
-  databaseProxies: readonly Supervised[]
-  /** Of the public proxies, without a path. */
-  urls: readonly string[]
-  /** The same for services of the platform. */
-  platformUrls: readonly string[]
-  /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
-  operator: Record<'DATABASE_URL' | 'MASTER_KEYS' | 'PUBLIC_URL', string> & Record<string, string>
-  folder: string
-  /** Runs a command of operators, such as `company list`, and returns what it prints. */
-  admin(...command: string[]): Promise<string>
-  readiness(): Promise<{ name: string; isReady: boolean }[]>
-  /** Resolves when each machine has its role and both instances are ready. */
-  healthy(): Promise<void>
-}
+export type Cluster = Awaited<ReturnType<typeof openCluster>>
 
 interface Options {
   say: (line: string) => void
@@ -56,10 +34,11 @@ const POLL_MS = 250
 const PATIENCE_MS = 180_000
 const LINES = 10
 
+/** Production on one computer: three machines of the database, two instances, two public proxies. */
 export async function openCluster(
   { say, signal, variables: given = {} }: Options,
   cleanup: AsyncDisposableStack,
-): Promise<Cluster> {
+) {
   const programs = findPrograms()
   const accept = await openControl(cleanup)
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
@@ -124,18 +103,25 @@ export async function openCluster(
 
   const isReady = ({ opsUrl }: ClusterInstance) => succeeds(() => getJson(`${opsUrl}/readyz`))
   return {
+    /** From now on, other terminals can tell it what to do. */
     accept,
     database,
     instances,
     publicProxies,
+    /** That of each instance. */
     databaseProxies,
+    /** Of the public proxies, without a path. */
     urls: [1, 2].map((n) => `http://${publicAddress(n)}`),
+    /** The same for services of the platform. */
     platformUrls: [1, 2].map((n) => `http://${platformAddress(n)}`),
+    /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
     operator,
     folder,
+    /** Runs a command of operators, such as `company list`, and returns what it prints. */
     admin,
-    readiness: () =>
-      Promise.all(instances.map(async (one) => ({ name: one.name, isReady: await isReady(one) }))),
+    /** Of each instance. */
+    readiness: () => Promise.all(instances.map(isReady)),
+    /** Resolves when each machine has its role and both instances are ready. */
     async healthy() {
       await until('one primary and two standbys', database.isComplete)
       for (const one of instances) await until(`readiness of ${one.name}`, () => isReady(one))
