@@ -25,19 +25,14 @@ export interface Lasting {
 
 const CALM: Lasting = { least: 1_000, more: 1_500 }
 
-/** Plans faults for about `ms`. Each comes once before any repeats. The same seed gives the same plan. */
-export function planFaults(random: Random, names: readonly string[], ms: number, lasting: Lasting) {
+/** Without an end: each fault comes once before any repeats. The same seed gives the same plan. */
+export function* planFaults(random: Random, names: readonly string[], lasting: Lasting) {
   const chosen = ({ least, more }: Lasting) => least + random.below(more)
-  const plan: { name: string; afterMs: number; forMs: number }[] = []
-  let left: string[] = []
-  for (let total = 0; total < ms || left.length > 0; ) {
+  for (let left: string[] = []; ; ) {
     if (left.length === 0) left = [...names]
     const name = random.pick(left)
     left = left.filter((other) => other !== name)
     // `afterMs`: after the previous one has ended.
-    const planned = { name, afterMs: chosen(CALM), forMs: chosen(lasting) }
-    total += planned.afterMs + planned.forMs
-    plan.push(planned)
+    yield { name, afterMs: chosen(CALM), forMs: chosen(lasting) }
   }
-  return plan
 }

@@ -26,7 +26,7 @@ export async function disturb<Target extends Site>(
   const done: Done[] = []
   /** Processes from before the previous fault. One that has just started may end if its database is away. */
   let settled = new Set(processes())
-  for (const { name, afterMs, forMs } of planFaults(random.of('plan'), names, seconds * 1000, lasting)) {
+  for (const { name, afterMs, forMs } of planFaults(random.of('plan'), names, lasting)) {
     if (done.length >= names.length && performance.now() - begunAt > seconds * 1000) break
     await sleep(afterMs)
     const fault = faults[name]
