@@ -151,7 +151,7 @@ test('a passkey is rejected whose counter has not grown (WebAuthn 6.1.1)', async
   const useWith = (falsified: Falsified = {}) =>
     use(person, false, (asked) => authenticator.get(asked, falsified))
   for (const _ of times(2, () => 0)) expect((await useWith()).status).toBe(200)
-  for (const counter of [0, 1, authenticator.counter]) expectWrong(await useWith({ counter }))
+  for (const counter of [0, 1, 2]) expectWrong(await useWith({ counter }))
   expect((await useWith({ counter: 2 ** 32 - 1 })).status).toBe(200)
   expectWrong(await useWith())
 })

@@ -1,4 +1,5 @@
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+import { isoCBOR } from '@simplewebauthn/server/helpers'
 
 /** A passkey in software, whose responses can be falsified. */
 
@@ -13,11 +14,9 @@ export interface Options {
 export interface Falsified {
   challenge?: string
   origin?: string
-  type?: string
   crossOrigin?: boolean
   topOrigin?: string
   rpId?: string
-  userPresent?: boolean
   userVerified?: boolean
   backupEligible?: boolean
   counter?: number
@@ -35,6 +34,7 @@ export interface Falsified {
   statement?: Map<string, unknown>
 }
 
+const encode = (value: unknown) => Buffer.from(isoCBOR.encode(value as Parameters<typeof isoCBOR.encode>[0]))
 const base64url = (bytes: Buffer) => bytes.toString('base64url')
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
 
@@ -81,7 +81,7 @@ export function createAuthenticator({
 
   const clientData = (type: string, challenge: string, falsified: Falsified) => {
     const data = {
-      type: falsified.type ?? type,
+      type,
       challenge: falsified.challenge ?? challenge,
       origin: falsified.origin ?? ORIGIN,
       crossOrigin: falsified.crossOrigin ?? false,
@@ -92,13 +92,10 @@ export function createAuthenticator({
   }
 
   function authenticatorData(rpId: string, falsified: Falsified, attested = Buffer.alloc(0)): Buffer {
-    const { userPresent = true, userVerified = true } = falsified
+    const { userVerified = true } = falsified
     const isEligible = falsified.backupEligible ?? backupEligible
     const flags =
-      (userPresent ? 0x01 : 0) |
-      (userVerified ? 0x04 : 0) |
-      (isEligible ? 0x18 : 0) |
-      (attested.length > 0 ? 0x40 : 0)
+      0x01 | (userVerified ? 0x04 : 0) | (isEligible ? 0x18 : 0) | (attested.length > 0 ? 0x40 : 0)
     const head = Buffer.alloc(5)
     head.writeUInt8(flags, 0)
     head.writeUInt32BE(falsified.counter ?? counter, 1)
@@ -108,10 +105,6 @@ export function createAuthenticator({
 
   return {
     id: base64url(credentialId),
-    /** The private key signs with another counter than 0 from now on. */
-    get counter() {
-      return counter
-    },
 
     /** Answers PublicKeyCredentialCreationOptionsJSON. */
     create(options: Options, falsified: Falsified = {}) {
@@ -172,33 +165,4 @@ export function createAuthenticator({
       }
     },
   }
-}
-
-/** CBOR (RFC 8949) of what authenticators send: integers, bytes, texts, lists and maps. */
-export function encode(value: unknown): Buffer {
-  if (typeof value === 'number') return value < 0 ? head(1, -1 - value) : head(0, value)
-  if (Buffer.isBuffer(value)) return Buffer.concat([head(2, value.length), value])
-  if (typeof value === 'string') {
-    const bytes = Buffer.from(value)
-    return Buffer.concat([head(3, bytes.length), bytes])
-  }
-  if (Array.isArray(value)) return Buffer.concat([head(4, value.length), ...value.map(encode)])
-  if (value instanceof Map) {
-    const entries = [...value].flatMap(([key, one]) => [encode(key), encode(one)])
-    return Buffer.concat([head(5, value.size), ...entries])
-  }
-  throw new Error(`no CBOR for ${typeof value}`)
-}
-
-function head(major: number, length: number): Buffer {
-  const bytes = Buffer.alloc(length < 24 ? 1 : length < 256 ? 2 : 3)
-  if (length < 24) bytes.writeUInt8((major << 5) | length)
-  else if (length < 256) {
-    bytes.writeUInt8((major << 5) | 24)
-    bytes.writeUInt8(length, 1)
-  } else {
-    bytes.writeUInt8((major << 5) | 25)
-    bytes.writeUInt16BE(length, 1)
-  }
-  return bytes
 }

@@ -1,4 +1,4 @@
-import { TOTP } from 'otpauth'
+import { Secret, TOTP } from 'otpauth'
 import { expect } from 'vitest'
 import { type Authenticator, createAuthenticator } from './authenticator.ts'
 import { decode, partsOf } from './forge.ts'
@@ -23,10 +23,8 @@ export type Credential = { token?: string; cookie?: string }
 
 /** The code of an authenticator app at a time in milliseconds. */
 export function codeAt(secret: string, now: number): string {
-  return TOTP.generate({ secret: secretOf(secret), timestamp: now })
+  return TOTP.generate({ secret: Secret.fromBase32(secret), timestamp: now })
 }
-
-const secretOf = (base32: string) => new TOTP({ secret: base32 }).secret
 
 export const cookieFrom = ({ headers }: Pick<Answer, 'headers'>) =>
   /__Host-session=([^;]+)/.exec(String(headers['set-cookie']))?.[1] ?? ''
