@@ -26,22 +26,12 @@ const tokenOf = async (person: Person) => (await service.loginAs(person)).access
 const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
-test('a handle signs in like the id, in any case', async () => {
-  const admin = await service.addCompany()
-  const handle = await handleOf(admin)
-  for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
-    const { body } = await signIn(text, admin, { at })
-    expect(body.accessContext).toMatchObject({ companyId: admin.companyId, companyHandle: handle })
-  }
-})
-
 test('a handle cannot be sent with an id, or be one', async () => {
   const { companyId, email } = await service.addCompany()
   const json = { email, password: PASSWORD }
   const answers = [
     [{ ...json, companyId, company: 'acme-1234-eu1' }, '/company'],
     [{ ...json, company: companyId }, '/company'],
-    [{ ...json, company: companyId.toUpperCase() }, '/company'],
     [json, '/companyId'],
   ] as const
   for (const [body, path] of answers) {
@@ -136,40 +126,27 @@ test('a handle shares its limit of guesses with the id', async () => {
   expectProblem(await guess({ companyId }), [429, 'rate_limited'])
 })
 
-const changesOf = (admin: Person) => listAudit(service.db, 'company_change', admin)
-
 test('an admin changes name and handle with immediate effect on every instance', async () => {
   const admin = await service.addCompany({ name: 'Before' })
+  const changes = () => listAudit(service.db, 'company_change', admin)
   const former = await handleOf(admin)
   const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
   expect([status, body]).toEqual([200, { id: admin.companyId, name: 'After', handle: 'after-eu1' }])
-  const signedIn = await signIn('after-eu1', admin, { at: 1 })
+  const signedIn = await signIn('After-EU1', admin, { at: 1 })
   expect(signedIn.body.accessContext).toMatchObject({ companyName: 'After', companyHandle: 'after-eu1' })
   expectProblem(await signIn(former, admin), [401, 'invalid_credentials'])
   const before = { name: 'Before', handle: former }
   const after = { name: 'After', handle: 'after-eu1' }
-  expect(await changesOf(admin)).toMatchObject([{ details: { before, after } }])
+  expect(await changes()).toMatchObject([{ details: { before, after } }])
   expectField(await change(admin, { name: 'Other', handle: 'support-eu1' }), '/handle')
   // The same values change nothing.
   expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
-  expect(await changesOf(admin)).toHaveLength(1)
-})
-
-test('an admin needs permission and recent authentication to change the company', async () => {
-  const admin = await service.addCompany()
-  const analyst = await service.addUser(admin, 'analyst')
-  expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
-  const { refreshToken } = await service.loginAs(admin)
-  service.clock.advance(16 * 60)
-  const { accessToken: token } = (await service.refresh(refreshToken)).body
-  const late = await service.call('/auth/company', { method: 'PATCH', token, json: { name: 'Late' } })
-  expectProblem(late, [403, 'reauthentication_required'])
+  expect(await changes()).toHaveLength(1)
 })
 
 test.each([
   ['that begins with a digit', '1acme-eu1'],
   ['that ends with a hyphen', 'acme-eu1-'],
-  ['with a letter outside a to z', 'acmé-eu1'],
   ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
   ['of a different cell', 'acme-us1'],
   ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],

@@ -1,14 +1,13 @@
 import { beforeEach, expect, test } from 'vitest'
 import { selectAudit } from '../support/audit.ts'
 import { expectProblem } from '../support/problem.ts'
-import { useFactorService } from '../support/second-factors.ts'
+import { must, useFactorService } from '../support/second-factors.ts'
 import { type Person, times } from '../support/test-service.ts'
 
 /** What admins do to the members of their company. */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
-const stranger = await service.addCompany()
 let token = ''
 
 // A test can let more time pass than a recent authentication lasts.
@@ -91,100 +90,80 @@ test('the list is ordered by name, searched without accents, filtered, and count
   expect((await find({ role: 'viewer', limit: '1' }))[0]).toBe(4)
   expect(await find({ role: 'admin', status: 'active' })).toEqual([1, 'Żółć'])
   expect(await find({ status: 'disabled' })).toEqual([0])
+  for (const cursor of ['x', Buffer.from('["a","b"]').toString('base64url')])
+    expectProblem(await list(`?cursor=${cursor}`), [400, 'invalid_request'])
   // A name that an earlier release wrote is compared as it is.
   const users = service.db.updateTable('users').where('company_id', '=', other.companyId)
   await users.set({ search_name: null }).execute()
   expect(await find({ search: 'josé' })).toEqual([1, 'José Núñez'])
 })
 
-test('the list refuses queries outside its schema (ASVS 2.2.1)', async () => {
-  const cursor = Buffer.from('["a","b"]').toString('base64url')
-  const queries = `limit=0 limit=101 limit=1e1 cursor=x cursor=${cursor} search=%00 search= role=owner status=deleted`
-  for (const query of queries.split(' ')) {
-    const { status, body } = await list(`?${query}`)
-    expect([status, body.errors[0].path], query).toEqual([400, expect.stringMatching(/^\/querystring/)])
-  }
-})
-
-test('a new role takes effect on the next request, on every instance (ASVS 8.3.2)', async () => {
+test('changes of a member take effect on the next request (ASVS 7.4.2, 8.3.2)', async () => {
   const { token: credential, ...person } = await service.signedIn(admin, 'admin')
   expect((await list('', { token: credential, at: 1 })).status).toBe(200)
-  const { status, body } = await change(person.userId, { role: 'viewer' })
-  expect([status, body.role]).toEqual([200, 'viewer'])
+  const assignments = ['environment:test', 'region:eu-1']
+  const json = { role: 'viewer', assignments, status: 'active' }
+  expect((await change(person.userId, json)).body).toMatchObject(json)
   expectProblem(await list('', { token: credential, at: 1 }), [403, 'permission_denied'])
-  const details = { before: { role: 'admin' }, after: { role: 'viewer' } }
-  const entry = { action: 'user_role', actor: admin.userId, details, session_id: expect.any(String) }
-  expect(await auditOf(person.userId)).toEqual([entry])
-})
+  expect((await service.loginAs(person)).accessContext.assignments).toEqual(assignments)
+  // The same values change nothing.
+  await change(person.userId, json)
 
-test('disabling a member ends all their sessions for good (ASVS 7.4.2)', async () => {
-  const { token: credential, ...person } = await service.signedIn(admin)
   expect((await change(person.userId, { status: 'disabled' })).body.status).toBe('disabled')
   await expectEnded(credential, 'user_disabled')
   expectProblem(await service.login(person), [401, 'invalid_credentials'])
   expect((await change(person.userId, { status: 'active' })).body.status).toBe('active')
   expect(await isLive(credential)).toBe(false)
   expect(await isLive(await tokenOf(person))).toBe(true)
+  const details = { before: { role: 'admin' }, after: { role: 'viewer' } }
+  const entries = await auditOf(person.userId)
+  const entry = { action: 'user_role', actor: admin.userId, details, session_id: expect.any(String) }
+  expect(entries[0]).toEqual(entry)
+  const actions = ['user_role', 'user_assignments', 'user_disable', 'user_enable']
+  expect(entries.map(({ action }) => action)).toEqual(actions)
 })
 
-test('new assignments are in the next response, and audited once', async () => {
-  const person = await service.addUser(admin)
-  const assignments = ['environment:test', 'region:eu-1']
-  const { body } = await change(person.userId, { assignments, role: 'viewer', status: 'active' })
-  expect(body.assignments).toEqual(assignments)
-  expect((await service.loginAs(person)).accessContext.assignments).toEqual(assignments)
-  await change(person.userId, { assignments })
-  expect((await auditOf(person.userId)).map(({ action }) => action)).toEqual(['user_assignments'])
-})
-
-test('a change outside its schema is refused (ASVS 2.2.1)', async () => {
-  const { userId } = await service.addUser(admin)
-  const assignments = [['a:b', 'a:b'], ['a b']].map((assignments) => ({ assignments }))
-  for (const json of [{}, { role: 'owner' }, { status: 'deleted' }, ...assignments, { email: 'x@y.example' }])
-    expectProblem(await change(userId, json), [400, 'invalid_request'])
-})
-
-test('changing a member requires recent authentication, and reading does not (ASVS 7.5.1)', async () => {
-  const person = await service.addUser(admin)
-  const { refreshToken } = await service.loginAs(admin)
-  service.clock.advance(16 * 60)
-  const { body } = await service.refresh(refreshToken)
-  const stale = { token: body.accessToken }
-  expect((await list('', stale)).status).toBe(200)
-  expectProblem(await change(person.userId, { role: 'admin' }, stale), [403, 'reauthentication_required'])
-})
-
-const memberRoutes = (id: string): [string, Options][] => [
-  [`/auth/members/${id}`, { method: 'GET' }],
+/** What only those do who manage members. */
+const managing = (id: string): [path: string, options: Options][] => [
+  ['/auth/members', { json: { name: 'x', role: 'viewer' } }],
   [`/auth/members/${id}`, { method: 'PATCH', json: { role: 'viewer' } }],
   [`/auth/members/${id}`, { method: 'DELETE' }],
   [`/auth/members/${id}/sessions`, { method: 'DELETE' }],
-  [`/auth/members/${id}/password`, { method: 'POST' }],
+  [`/auth/members/${id}/second-factors`, { method: 'DELETE' }],
+  [`/auth/members/${id}/password`, {}],
+  ['/auth/company', { method: 'PATCH', json: { name: 'Mine' } }],
+  ['/auth/company/sessions', { method: 'DELETE' }],
+  ['/auth/company/security', { method: 'PATCH', json: { secondFactor: 'everyone' } }],
+  ['/auth/invitations', { json: { email: 'a@b.example', role: 'admin' } }],
 ]
 
 test('a member without the permission cannot manage members (ASVS 8.2.1)', async () => {
   const credential = { token: (await service.signedIn(admin, 'developer')).token }
-  const routes: [string, Options][] = [
-    ...memberRoutes(admin.userId),
-    ['/auth/members', { method: 'GET' }],
-    ['/auth/members', { json: { name: 'x', role: 'viewer' } }],
-    ['/auth/company/sessions', { method: 'DELETE' }],
-    ['/auth/invitations', { method: 'GET' }],
-    ['/auth/invitations', { json: { email: 'a@b.example', role: 'admin' } }],
+  const reading = [
+    `/auth/members/${admin.userId}`,
+    '/auth/members',
+    '/auth/invitations',
+    '/auth/company/security',
   ]
-  for (const [path, options] of routes)
-    expectProblem(await service.call(path, { ...credential, ...options }), [403, 'permission_denied'])
+  const reads = reading.map((path): [string, Options] => [path, { method: 'GET' }])
+  for (const [path, options] of [...managing(admin.userId), ...reads])
+    expectProblem(await service.call(path, { ...options, ...credential }), [403, 'permission_denied'])
 })
 
-test('a member of another company is like an unknown id (ASVS 8.2.2)', async () => {
-  const none = '01890a5d-ac96-774b-bcce-b302099a8057'
-  for (const [path, options] of memberRoutes(stranger.userId)) {
-    const answer = await service.call(path, { token, ...options })
-    const absent = await service.call(path.replace(stranger.userId, none), { token, ...options })
-    expectProblem(answer, [404, 'not_found'])
-    expect({ ...answer.body, requestId: '' }).toEqual({ ...absent.body, requestId: '' })
-  }
-  expect(await isLive(await tokenOf(stranger))).toBe(true)
+test('changes require recent authentication, and reading does not (ASVS 7.5.1)', async () => {
+  const person = await service.personWithTotp(admin, 'admin')
+  const { refreshToken } = await must(service.signInByTotp(person))
+  service.clock.advance(16 * 60)
+  const stale = { token: (await must(service.refresh(refreshToken))).accessToken }
+  for (const path of ['/auth/members', '/auth/second-factors'])
+    expect((await service.call(path, { method: 'GET', ...stale })).status).toBe(200)
+  const own: [string, Options][] = [
+    ['/auth/email/change', { json: { newEmail: 'a@b.example' } }],
+    ['/auth/second-factors/totp', {}],
+    [`/auth/second-factors/${person.id}`, { method: 'DELETE' }],
+  ]
+  for (const [path, options] of [...managing(admin.userId), ...own])
+    expectProblem(await service.call(path, { ...options, ...stale }), [403, 'reauthentication_required'])
 })
 
 test('admins cannot change, delete, or sign out themselves here', async () => {
@@ -195,24 +174,6 @@ test('admins cannot change, delete, or sign out themselves here', async () => {
   ]
   for (const answer of own) expectProblem(answer, [403, 'permission_denied'])
   expect((await show(admin.userId)).body.role).toBe('admin')
-})
-
-test('deleting a member leaves only their id (ASVS 14.2.7)', async () => {
-  const { token: credential, ...person } = await service.signedIn(admin, 'admin')
-  await service.call('/auth/webhook-secret/regenerate', { token: credential })
-  expect((await remove(`/auth/members/${person.userId}`)).status).toBe(204)
-  await expectEnded(credential, 'user_deleted')
-  expectProblem(await service.login(person), [401, 'invalid_credentials'])
-  expectProblem(await show(person.userId), [404, 'not_found'])
-  expectProblem(await remove(`/auth/members/${person.userId}`), [404, 'not_found'])
-  const { body } = await service.call('/auth/webhook-secret/status', { token })
-  expect(body.createdBy).toEqual({ id: person.userId, email: null })
-  const user = service.db.selectFrom('users').selectAll().where('user_id', '=', person.userId)
-  const left = { email: null, name: '', password_hash: '', status: 'deleted', assignments: [] }
-  expect(await user.executeTakeFirst()).toMatchObject(left)
-  expect((await auditOf(person.userId)).map(({ action }) => action)).toEqual(['user_delete'])
-  // The email is free again.
-  expect((await service.addUser(admin, 'viewer', { email: person.email })).userId).not.toBe(person.userId)
 })
 
 test('an admin ends the sessions of one member, and no others (ASVS 7.4.5)', async () => {

@@ -57,7 +57,7 @@ test('managers of members see how many each setting of the policy blocks (ASVS 8
     expectProblem(answer, [403, 'permission_denied'])
 })
 
-test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7, 7.5.1)', async () => {
+test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7)', async () => {
   const admin = await newCompany()
   const other = await service.addUser(admin, 'admin')
   await service.addUser(admin, 'viewer')
@@ -71,10 +71,6 @@ test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7, 
   expect(recipients.toSorted()).toEqual([admin.email, other.email].toSorted())
   const details = { before: { secondFactor: 'optional' }, after: { secondFactor: 'everyone' } }
   expect(await listAudit(service.db, 'security_policy', admin)).toMatchObject([{ details }])
-  const { refreshToken } = await must(service.signInByTotp(admin))
-  service.clock.advance(16 * 60)
-  const { accessToken: token } = await must(service.refresh(refreshToken))
-  expectProblem(await setPolicy('everyone', { token }), [403, 'reauthentication_required'])
 })
 
 test('the policy blocks sessions on the next request, on every instance (ASVS 8.3.2)', async () => {
