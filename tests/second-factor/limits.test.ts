@@ -24,8 +24,10 @@ const service = await openFactorService({
 const admin = await service.addCompany()
 const { begin, complete, call, totpOf } = service
 
-test('wrong codes are limited by member, across challenges and instances', async () => {
+test('only wrong codes are limited by member, across challenges and instances', async () => {
   const person = await service.personWithTotp(admin)
+  // Correct codes do not count.
+  await must(service.signInByTotp(person))
   const challenges: string[] = []
   for (const _ of times(3, () => 0)) challenges.push((await begin(person)).challenge)
   const guess = (n: number) =>
@@ -42,14 +44,6 @@ test('wrong codes are limited by member, across challenges and instances', async
   expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
   service.clock.advance(901)
   expect((await service.signInByTotp(person)).status).toBe(200)
-})
-
-test('correct codes do not consume the limit', async () => {
-  const person = await service.personWithTotp(admin)
-  for (const _ of times(12, () => 0)) {
-    expect((await service.signInByTotp(person)).status).toBe(200)
-    service.clock.advance(20)
-  }
 })
 
 test('sign-ins by passkey are limited by network, like other sign-ins', async () => {

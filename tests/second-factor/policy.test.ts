@@ -6,12 +6,12 @@ import { createAuthenticator } from '../support/authenticator.ts'
 import { codeIn } from '../support/mail-code.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, must, useFactorService } from '../support/second-factors.ts'
-import { type Answer, countWaiting, PASSWORD, times } from '../support/test-service.ts'
+import { type Answer, countWaiting, times } from '../support/test-service.ts'
 
 /** A company requires a second factor of its admins, or of everyone (ASVS 6.3.3). */
 
 const service = await useFactorService()
-const { call, totpOf } = service
+const { call } = service
 const now = () => service.clock.now()
 const security = '/auth/company/security'
 const totp = '/auth/second-factors/totp'
@@ -40,21 +40,18 @@ async function held(role = 'viewer') {
   return { admin, person, token: person.token, refreshToken: person.refreshToken }
 }
 
-test('managers of members see how many each setting of the policy blocks (ASVS 8.2.1)', async () => {
+test('managers of members see how many each setting of the policy blocks', async () => {
   const admin = await newCompany()
   await service.addUser(admin, 'admin')
-  const developer = await service.signedIn(admin, 'developer')
+  await service.addUser(admin, 'developer')
   await service.personWithTotp(admin)
   await service.addServiceAccount(admin, admin.token)
   const concerned = { optional: 0, admins: 1, everyone: 2 }
-  const read = (token: string) => call(security, { method: 'GET', token })
-  expect((await read(admin.token)).body).toEqual({ secondFactor: 'optional', concerned })
+  const read = await call(security, { method: 'GET', token: admin.token })
+  expect(read.body).toEqual({ secondFactor: 'optional', concerned })
   const { body } = await setPolicy('admins', { token: admin.token })
   expect(body).toEqual({ secondFactor: 'admins', concerned })
   expectProblem(await setPolicy('all', { token: admin.token }), [400, 'invalid_request'])
-  const { token } = developer
-  for (const answer of [await read(token), await setPolicy('everyone', { token })])
-    expectProblem(answer, [403, 'permission_denied'])
 })
 
 test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7)', async () => {
@@ -258,19 +255,4 @@ test('two concurrent requests cannot remove the last required factor', async () 
   const removals = [admin.id, id].map((one, at) => service.removeFactor(one, admin.token, at))
   const answers = await Promise.all(removals)
   expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 409])
-})
-
-test('a blocked member with a factor uses it instead of adding one', async () => {
-  const admin = await newCompany()
-  const person = await service.personWithTotp(admin)
-  const session = await must(service.signInByTotp(person))
-  await service.forgetFactorIn(session.session)
-  const token = session.accessToken
-  await must(setPolicy('everyone', { token: admin.token }))
-  expectHeld(await sessions({ token }))
-  expectProblem(await call(totp, { token }), [403, 'reauthentication_required'])
-  const { challenge } = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
-  const json = { challenge, ...totpOf(person) }
-  const proven = await must(call('/auth/reauthenticate', { token, json }))
-  expect((await sessions({ token: proven.accessToken })).status).toBe(200)
 })

@@ -131,17 +131,6 @@ test('re-authentication rejects wrong codes at their field, five times at most',
   expect((await service.refresh(refreshToken)).status).toBe(200)
 })
 
-test('re-authentication with a used code costs one try (RFC 6238 section 5.2)', async () => {
-  const person = await service.personWithTotp(admin)
-  const { challenge: first } = await service.begin(person)
-  const used = totpOf(person)
-  const { accessToken: token } = await must(service.complete({ challenge: first, ...used }))
-  const { challenge } = await beginProof({ token })
-  expectField(await prove({ token }, { challenge, ...used }), '/code')
-  service.clock.advance(30)
-  await must(prove({ token }, { challenge, ...totpOf(person) }))
-})
-
 test('concurrent re-authentication with one key issues one pair of tokens', async () => {
   const { person, token, challenge } = await proving()
   const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
@@ -208,22 +197,4 @@ test('a session without the second factor is not a recent authentication', async
   await service.forgetFactorIn(session)
   await expectOld({ token })
   expect((await service.getSession({ token })).status).toBe(200)
-})
-
-test('re-authentication without a second factor needs only the password', async () => {
-  const { token } = await service.signedIn(admin)
-  const { accessToken } = await must(prove({ token }, { password: PASSWORD }))
-  expect(claimsOf(accessToken)['amr']).toEqual(['pwd'])
-})
-
-test('re-authentication rejects bodies that mix its forms', async () => {
-  const { token } = await service.personWithTotp(admin)
-  for (const json of [
-    { password: '' },
-    { password: PASSWORD, code: '123456' },
-    { challenge: 'x', code: '123456' },
-    { challenge: 'x', method: 'passkey', code: '123456' },
-    { challenge: 'x', method: 'totp', code: '123456', password: PASSWORD },
-  ])
-    expectProblem(await prove({ token }, json), [400, 'invalid_request'])
 })

@@ -85,16 +85,6 @@ test('a password revoked twice concurrently leaves one email with a link', async
   expect((await call('/auth/password/reset', { json })).status).toBe(204)
 })
 
-test('a revoked password ends a re-authentication that waits for its code', async () => {
-  const person = await service.personWithTotp(admin)
-  const { token } = person
-  const { challenge } = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
-  await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
-  await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
-  const refused = await call('/auth/reauthenticate', { token, json: { challenge, ...totpOf(person) } })
-  expect(refused).toMatchObject({ status: 401, body: { code: 'session_ended', reason: 'password_reset' } })
-})
-
 test('a new password starts without the wrong codes of the previous one', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken: token } = await must(service.signInByTotp(person))

