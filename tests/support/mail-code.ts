@@ -4,24 +4,15 @@ import { issueCode } from '../../src/second-factor/mailbox.ts'
 import type { TestService } from './test-service.ts'
 
 type Mail = 'mailbox_code' | 'email_change_code' | 'admin_code'
-type Service = Pick<TestService, 'db' | 'config' | 'clock'>
+type Service = Pick<TestService, 'db' | 'config' | 'clock' | 'getSession'>
 
 /** The code that proves the mailbox of a member, made as its mail is sent; without the mail, which few tests are about. */
 export async function mailedCodeOf(
-  service: Service & Pick<TestService, 'getSession'>,
+  { db, config, clock, getSession }: Service,
   credential: { token?: string; cookie?: string },
   mail: Mail,
 ): Promise<string> {
-  return await mailedCodeIn(service, (await service.getSession(credential)).body, mail)
-}
-
-/** As above, by the body that a sign-in returned. */
-export async function mailedCodeIn(
-  { db, config, clock }: Service,
-  opened: { accessContext: { companyId: string }; user: { id: string }; session: { id: string } },
-  mail: Mail,
-): Promise<string> {
-  const { accessContext, user, session } = opened
+  const { accessContext, user, session } = (await getSession(credential)).body
   const member = { companyId: accessContext.companyId, userId: user.id, sessionId: session.id }
   const digests = createDigests(config.masterKeys)
   return await issueCode({ db, system: clock, digests }, member, mail, clock.now())

@@ -2,7 +2,7 @@ import { Secret, TOTP } from 'otpauth'
 import { expect } from 'vitest'
 import { type Authenticator, createAuthenticator } from './authenticator.ts'
 import { decode, partsOf } from './forge.ts'
-import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
+import { mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import { expectProblem } from './problem.ts'
 import {
@@ -121,25 +121,15 @@ function actsOn(service: TestService) {
     return { ...person, token: accessToken as string, refreshToken: refreshToken as string }
   }
 
-  /** A member without a factor, a session of theirs, and the code that their first factor needs. */
-  async function personWithCode(company: { companyId: string }, role: string) {
-    const person = await service.addUser(company, role)
-    const opened = await service.loginAs(person)
-    const mailCode = await mailedCodeIn(service, opened, 'mailbox_code')
-    return { person, token: opened.accessToken as string, mailCode }
-  }
-
   /** A member who signs in with an authenticator app, and a session of theirs. */
   async function personWithTotp(company: { companyId: string }, role = 'viewer') {
-    const { person, token, mailCode } = await personWithCode(company, role)
-    return { ...person, token, ...(await addTotp({ token }, { mailCode })) }
+    const person = await signedIn(company, role)
+    return { ...person, ...(await addTotp({ token: person.token })) }
   }
 
   async function personWithPasskey(company: { companyId: string }, role = 'viewer') {
-    const { person, token, mailCode } = await personWithCode(company, role)
-    const added = await addPasskey({ token }, createAuthenticator(), { mailCode })
-    const { id, recoveryCodes, authenticator } = added
-    return { ...person, token, id, recoveryCodes, authenticator }
+    const person = await signedIn(company, role)
+    return { ...person, ...(await addPasskey({ token: person.token })) }
   }
 
   /** Gives the right password; the answer asks for the second factor. */
@@ -196,12 +186,6 @@ function actsOn(service: TestService) {
   const removeFactor = (id: string, token: string, at = 0) =>
     call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
-  /** Makes a session one that began before its member had a factor. */
-  async function forgetFactorIn({ id }: { id: string }) {
-    const session = service.db.updateTable('sessions').where('session_id', '=', id)
-    await session.set({ amr: ['pwd'] }).execute()
-  }
-
   /** A service account, which the admin of a session creates. */
   async function addServiceAccount({ companyId }: { companyId: string }, token: string) {
     const json = { name: 'Billing', role: 'developer' }
@@ -214,7 +198,6 @@ function actsOn(service: TestService) {
     changePassword,
     expectEnded,
     removeFactor,
-    forgetFactorIn,
     addServiceAccount,
     signInByPasskey,
     totpOf,
