@@ -90,11 +90,11 @@ function actsOn(service: TestService) {
 
   /** Adds an authenticator app to the account of a session, and returns its secret and the first recovery codes. */
   async function addTotp(credential: Credential, body?: object) {
-    const { id, secret, uri } = await beginTotp(credential, body)
+    const { id, secret } = await beginTotp(credential, body)
     const confirmed = await must(confirmTotp(credential, { id, secret }))
     // The next code is that of the next step.
     service.clock.advance(30)
-    return { id, secret, uri, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
+    return { id, secret, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
   }
 
   async function addPasskey(
@@ -106,12 +106,8 @@ function actsOn(service: TestService) {
     const proof = body.mailCode === undefined ? await mailCodeIfNeeded(credential) : {}
     const { passkeyOptions } = await must(call(`${path}/options`, credential))
     const json = { response: authenticator.create(passkeyOptions), name: 'Laptop', ...proof, ...body }
-    const added = await must(call(path, { ...credential, json }))
-    return { ...added, authenticator } as {
-      id: string
-      recoveryCodes?: string[]
-      authenticator: typeof authenticator
-    }
+    const { id, recoveryCodes } = await must(call(path, { ...credential, json }))
+    return { id: id as string, recoveryCodes: recoveryCodes as string[] | undefined, authenticator }
   }
 
   /** A member without a factor, and a session of theirs. */
