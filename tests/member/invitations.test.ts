@@ -86,16 +86,6 @@ test('links that were replaced, resent, or withdrawn no longer work', async () =
   for (const act of [withdraw, resend]) expectProblem(await act(body.id), [404, 'not_found'])
 })
 
-test('an invitation that is withdrawn in time is not emailed', async () => {
-  const email = newEmail()
-  await mailbox.stop()
-  const { body } = await invite({ email })
-  expect((await withdraw(body.id)).status).toBe(204)
-  await mailbox.start()
-  await allSent()
-  expect(mailbox.mails.filter(({ recipients }) => recipients.includes(email))).toEqual([])
-})
-
 test.for([
   ['demoted', { method: 'PATCH', json: { role: 'viewer' } }],
   ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],

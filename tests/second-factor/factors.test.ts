@@ -17,14 +17,12 @@ const now = () => service.clock.now()
 const totp = '/auth/second-factors/totp'
 const passkeys = '/auth/second-factors/passkeys'
 
-async function signedIn() {
-  const person = await service.signedIn(admin)
-  return { person, token: person.token }
-}
+const newMember = () => service.signedIn(admin)
 const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
 
 test('an authenticator app takes effect only when its first code is confirmed', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const app = await service.beginTotp({ token })
   expect((await list(token)).secondFactors).toEqual([])
   expect((await service.login(person)).status).toBe(200)
@@ -49,7 +47,7 @@ test('only its owner confirms the newest authenticator app, for an hour', async 
   const app = await service.beginTotp({ cookie })
   expect(app.secret).not.toBe(replaced.secret)
   expectProblem(await confirm({ cookie }, replaced), [404, 'not_found'])
-  const { token } = await signedIn()
+  const { token } = await newMember()
   expectProblem(await confirm({ token }, app), [404, 'not_found'])
   service.clock.advance(3601)
   const proven = await call('/auth/reauthenticate', { cookie, json: { password: PASSWORD } })
@@ -57,7 +55,8 @@ test('only its owner confirms the newest authenticator app, for an hour', async 
 })
 
 test('one of ten concurrent requests confirms an authenticator app (ASVS 2.3.4)', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const app = await service.beginTotp({ token })
   const answers = await Promise.all(times(10, (n) => confirm({ token }, app, n % 2)))
   const done = answers.filter(({ status }) => status === 200)
@@ -78,7 +77,8 @@ test('an authenticator app can be added twice, and both work', async () => {
 })
 
 test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const authenticator = createAuthenticator()
   const name = ' Ada’s laptop '
   const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, { name })
@@ -118,7 +118,8 @@ test('a passkey can be added until there are twenty', async () => {
 })
 
 test('adding a factor ends the other sessions of the member (ASVS 7.4.3)', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const before = await service.loginAs(person)
   const cookie = await service.cookieOf(person)
   const app = await service.beginTotp({ token })
@@ -193,7 +194,8 @@ test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)
 })
 
 test('a session that ends in the meantime cannot change factors', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const app = await service.beginTotp({ token })
   const passkey = await service.addPasskey({ token })
   const { userId } = person
@@ -211,7 +213,8 @@ test('a session that ends in the meantime cannot change factors', async () => {
 })
 
 test('a sign-in that races with the first factor leaves no session (ASVS 15.4.2)', async () => {
-  const { person, token } = await signedIn()
+  const person = await newMember()
+  const { token } = person
   const app = await service.beginTotp({ token })
   const logins = times(12, (n) => service.login(person, { at: n % 2 }))
   const confirming = confirm({ token }, app)

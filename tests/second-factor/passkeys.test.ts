@@ -163,21 +163,17 @@ test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3
   expect(passkeyOptions).toMatchObject({ rpId: 'localhost', ...discoverable })
   const { body } = await signIn({ challenge, response: person.authenticator.get(passkeyOptions) })
   expect([body.user.id, body.accessContext.companyId]).toEqual([person.userId, person.companyId])
-  expect(claimsOf(body.accessToken)).toMatchObject({
-    amr: ['swk', 'user', 'mfa'],
-    auth_time: Math.floor(service.clock.now() / 1000),
-  })
+  const proof = { amr: ['swk', 'user', 'mfa'], auth_time: Math.floor(service.clock.now() / 1000) }
+  expect(claimsOf(body.accessToken)).toMatchObject(proof)
 })
 
 test('a passkey that cannot leave its device has hwk in amr (RFC 8176)', async () => {
   const person = await newMember()
   const authenticator = createAuthenticator({ backupEligible: false })
   await service.addPasskey({ token: person.token }, authenticator)
-  for (const [isSecond, amr] of [
-    [false, ['hwk', 'user', 'mfa']],
-    [true, ['pwd', 'hwk', 'user', 'mfa']],
-  ] as const) {
+  for (const isSecond of [false, true]) {
     const { body } = await use(person, isSecond, (asked) => authenticator.get(asked))
+    const amr = [...(isSecond ? ['pwd'] : []), 'hwk', 'user', 'mfa']
     expect(claimsOf(body.accessToken)['amr']).toEqual(amr)
   }
 })

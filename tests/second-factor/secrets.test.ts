@@ -63,7 +63,6 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
   await companySecurity(service.context, admin.companyId, 'everyone', service.clock.now())
   await must(call('/auth/second-factors/mail-code', { token: held.token }))
   const mailed = codeIn(await service.mailbox.mailTo(held.email, 'Your code for'))
-  expect(mailed).toHaveLength(8)
 
   const secrets = [
     person.secret,
@@ -82,7 +81,6 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
   const { rows: tables } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables
     where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(service.db)
-  expect(tables.length).toBeGreaterThan(15)
   for (const { name } of tables) {
     const all = sql<{ row: string }>`select t::text as row from ${sql.table(name)} t`
     const { rows } = await all.execute(service.db)
