@@ -10,7 +10,6 @@ import { openTestService, PASSWORD, type Person, times } from '../support/test-s
 
 /** What people type instead of a company's id. */
 
-const DAY = 86_400
 const mailbox = await openMailbox()
 const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url, CELL: 'eu1' } })
 const { register, allSent } = useService(service, mailbox)
@@ -193,7 +192,7 @@ test('previous handles stay reserved: two always, others for 90 days', async () 
   await deleteCompany(service.context, gone.companyId, service.clock.now())
   for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'gone-eu1'])
     expect(await take(other, handle)).toBe(409)
-  service.clock.advance(91 * DAY)
+  service.clock.advance(91 * 86_400)
   expect(await take(other, 'gone-eu1')).toBe(200)
   await pruneAcrossCompanies(service.context, service.clock.now())
   expect(await take(other, 'second-eu1')).toBe(409)

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { changeUserRole, invite as inviteAsOperator } from '../../src/operator/users.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
@@ -143,64 +143,63 @@ test('replacing and resending an invitation concurrently does not deadlock (ASVS
   expect(answers.map(({ status }) => status)).toEqual([201, 404])
 })
 
-describe('the limits of a company (ASVS 2.4.1)', async () => {
-  const small = await openTestService({
-    instances: 2,
-    env: {
-      MAX_INVITATIONS_IN_TRIAL: '3',
-      MAX_MEMBERS_IN_TRIAL: '5',
-      LIMIT_INVITATIONS: '9/3600',
-      RATE_LIMIT_SCALE: '1',
-    },
-  })
-  const send = (token: string, { at = 0, email = newEmail() } = {}) =>
-    small.call('/auth/invitations', { token, json: { email, role: 'viewer' }, at })
-  /** Sends six invitations at the same time. Returns those for which there was room. */
-  async function crowd(token: string) {
-    const answers = await Promise.all(times(6, (n) => send(token, { at: n % 2 })))
-    const refused = answers.filter(({ status }) => status !== 201)
-    for (const answer of refused) expectProblem(answer, [409, 'quota_reached'])
-    return answers.filter(({ status }) => status === 201).map(({ body }) => body)
-  }
+/** With small limits. */
+const small = await openTestService({
+  instances: 2,
+  env: {
+    MAX_INVITATIONS_IN_TRIAL: '3',
+    MAX_MEMBERS_IN_TRIAL: '5',
+    LIMIT_INVITATIONS: '9/3600',
+    RATE_LIMIT_SCALE: '1',
+  },
+})
+const inviteAs = (token: string, { at = 0, email = newEmail() } = {}) =>
+  small.call('/auth/invitations', { token, json: { email, role: 'viewer' }, at })
+/** Sends six invitations at the same time. Returns those for which there was room. */
+async function crowd(token: string) {
+  const answers = await Promise.all(times(6, (n) => inviteAs(token, { at: n % 2 })))
+  const refused = answers.filter(({ status }) => status !== 201)
+  for (const answer of refused) expectProblem(answer, [409, 'quota_reached'])
+  return answers.filter(({ status }) => status === 201).map(({ body }) => body)
+}
 
-  test('a company has limits of open invitations and of invitations an hour', async () => {
-    const { accessToken: token } = await small.loginAs(await small.addCompany())
-    const open = await crowd(token)
-    expect(open).toHaveLength(3)
-    // There is room in place of one that is open.
-    expect((await send(token, { email: open[0].email })).status).toBe(201)
-    for (const at of [0, 1]) expectProblem(await send(token, { at }), [409, 'quota_reached'])
-    expectProblem(await send(token), [429, 'rate_limited'])
-  })
+test('a company has limits of open invitations and of invitations an hour (ASVS 2.4.1)', async () => {
+  const { accessToken: token } = await small.loginAs(await small.addCompany())
+  const open = await crowd(token)
+  expect(open).toHaveLength(3)
+  // There is room in place of one that is open.
+  expect((await inviteAs(token, { email: open[0].email })).status).toBe(201)
+  for (const at of [0, 1]) expectProblem(await inviteAs(token, { at }), [409, 'quota_reached'])
+  expectProblem(await inviteAs(token), [429, 'rate_limited'])
+})
 
-  test('open invitations count as members until they expire', async () => {
-    const company = await small.addCompany()
-    for (const _ of times(2, () => 0)) await small.addUser(company)
-    const { accessToken: token } = await small.loginAs(company)
-    const open = await crowd(token)
-    expect(open).toHaveLength(2)
-    const json = { name: 'Worker', role: 'viewer' }
-    expectProblem(await small.call('/auth/members', { token, json }), [409, 'quota_reached'])
-    const invited = { email: newEmail(), role: 'viewer' }
-    const byOperator = inviteAsOperator(small.context, company.companyId, invited)
-    await expect(byOperator).rejects.toMatchObject({ code: 'quota_reached' })
-    // Each keeps its own room.
-    expect((await send(token, { email: open[0].email })).status).toBe(201)
+test('open invitations count as members until they expire', async () => {
+  const company = await small.addCompany()
+  for (const _ of times(2, () => 0)) await small.addUser(company)
+  const { accessToken: token } = await small.loginAs(company)
+  const open = await crowd(token)
+  expect(open).toHaveLength(2)
+  const json = { name: 'Worker', role: 'viewer' }
+  expectProblem(await small.call('/auth/members', { token, json }), [409, 'quota_reached'])
+  const invited = { email: newEmail(), role: 'viewer' }
+  const byOperator = inviteAsOperator(small.context, company.companyId, invited)
+  await expect(byOperator).rejects.toMatchObject({ code: 'quota_reached' })
+  // Each keeps its own room.
+  expect((await inviteAs(token, { email: open[0].email })).status).toBe(201)
 
-    const { companyId } = company
-    const unsent = small.db.selectFrom('mail_outbox').select('mail_id').where('company_id', '=', companyId)
-    await expect.poll(() => unsent.where('sent_at', 'is', null).execute()).toEqual([])
-    small.clock.advance(73 * 3600)
-    const { accessToken: later } = await small.loginAs(company)
-    // They have expired, and the room of one is taken.
-    expect((await send(later)).status).toBe(201)
-    const invitations = small.db.selectFrom('invitations').where('company_id', '=', companyId)
-    const ids = (await invitations.select('invitation_id').execute()).map((row) => row.invitation_id).sort()
-    const resend = (id: string) => small.call(`/auth/invitations/${id}/resend`, { token: later })
-    const resending = ids.slice(0, 2).map(resend)
-    const resent = await Promise.all(resending)
-    expect(resent.map(({ status }) => status).sort()).toEqual([202, 409])
-  })
+  const { companyId } = company
+  const unsent = small.db.selectFrom('mail_outbox').select('mail_id').where('company_id', '=', companyId)
+  await expect.poll(() => unsent.where('sent_at', 'is', null).execute()).toEqual([])
+  small.clock.advance(73 * 3600)
+  const { accessToken: later } = await small.loginAs(company)
+  // They have expired, and the room of one is taken.
+  expect((await inviteAs(later)).status).toBe(201)
+  const invitations = small.db.selectFrom('invitations').where('company_id', '=', companyId)
+  const ids = (await invitations.select('invitation_id').execute()).map((row) => row.invitation_id).sort()
+  const resend = (id: string) => small.call(`/auth/invitations/${id}/resend`, { token: later })
+  const resending = ids.slice(0, 2).map(resend)
+  const resent = await Promise.all(resending)
+  expect(resent.map(({ status }) => status).sort()).toEqual([202, 409])
 })
 
 test('a person cannot have the email of a service account', async () => {

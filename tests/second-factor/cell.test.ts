@@ -39,7 +39,6 @@ test('challenges name their cell and work only there', async () => {
   const path = '/auth/second-factors/passkeys'
   const passkey = createAuthenticator()
   const { passkeyOptions } = await must(call(`${path}/options`, { token, at: EU1 }))
-  // The passkey's owner, too.
   const handle = Buffer.from(passkeyOptions.user.id, 'base64url')
   expect([handle.length, handle.toString('latin1').slice(0, 4)]).toEqual([64, 'eu1.'])
   const added = { response: passkey.create(passkeyOptions), name: 'Laptop' }

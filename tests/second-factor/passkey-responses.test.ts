@@ -149,9 +149,7 @@ function randomModulus(bits: number): Buffer {
 
 /** A member with such a key would be locked out (RFC 9052, section 7). */
 const uselessKeys: RowOfKey[] = [
-  ['CBOR that is cut by a byte', 'ES256', { attestationObject: cut(1) }],
   ['CBOR with a byte after it', 'ES256', { attestationObject: added('00') }],
-  ['authenticator data that is cut by five bytes', 'ES256', { authenticatorData: cut(5) }],
   [
     'authenticator data that ends in the modulus',
     'RS256',

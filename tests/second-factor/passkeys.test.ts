@@ -94,7 +94,6 @@ async function use(
 ) {
   if (isSecond) {
     const { challenge, passkeyOptions } = await begin(person)
-    if (!passkeyOptions) throw new Error('there are no options')
     return await complete({ challenge, method: 'passkey', response: respond(passkeyOptions) })
   }
   const { challenge, passkeyOptions } = await options()

@@ -16,7 +16,6 @@ const { call, begin, complete, db, totpOf } = service
 const { allSent } = useService(service, service.mailbox)
 const now = () => service.clock.now()
 
-/** Starts the acts while the row of a user is held, and lets them go when all of them wait. */
 async function releaseTogether<Result>(userId: string, acts: (() => Promise<Result>)[]): Promise<Result[]> {
   // A mail that is being sent could wait for these acts, and be counted as one of them.
   await allSent()

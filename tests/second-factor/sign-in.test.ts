@@ -35,9 +35,6 @@ test('a member with an authenticator app signs in with password and code', async
   const proof = { amr: ['pwd', 'otp', 'mfa'], auth_time: Math.floor(now() / 1000) }
   expect(claimsOf(signedIn.accessToken)).toMatchObject(proof)
   expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
-  service.clock.advance(600)
-  const refreshed = await must(service.refresh(signedIn.refreshToken))
-  expect(claimsOf(refreshed.accessToken)).toMatchObject(proof)
 })
 
 test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 7.2.4)', async () => {
@@ -113,7 +110,7 @@ test('one of ten requests signs in with one recovery code', async () => {
 test('one of ten requests signs in with one passkey response', async () => {
   const person = await service.personWithPasskey(admin)
   const { challenge, passkeyOptions } = await begin(person)
-  const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
+  const response = person.authenticator.get(passkeyOptions)
   await expectOne(() => ({ challenge, method: 'passkey', response }))
 })
 

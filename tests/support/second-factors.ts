@@ -40,8 +40,6 @@ export async function must(answering: Promise<Answer>) {
   return answer.body
 }
 
-export type FactorService = Awaited<ReturnType<typeof openFactorService>>
-
 /** The shared service. */
 export async function useFactorService() {
   const { service, mailbox } = await useSharedService()
@@ -59,9 +57,10 @@ function actsOn(service: TestService) {
   const { call } = service
 
   /** The code that an authenticator app shows now, or some milliseconds later. */
-  const totpOf = ({ secret }: { secret: string }, later = 0) => {
-    return { method: 'totp', code: codeAt(secret, service.clock.now() + later) }
-  }
+  const totpOf = ({ secret }: { secret: string }, later = 0) => ({
+    method: 'totp',
+    code: codeAt(secret, service.clock.now() + later),
+  })
 
   /** The wrong codes of a member in a row. */
   async function wrongCodesOf({ userId }: { userId: string }): Promise<number> {
@@ -132,11 +131,7 @@ function actsOn(service: TestService) {
   async function begin(person: Omit<Person, 'userId'>, options: Parameters<typeof service.login>[1] = {}) {
     const answer = await service.login(person, options)
     expect([answer.status, answer.body.code]).toEqual([401, 'second_factor_required'])
-    return answer.body as {
-      challenge: string
-      methods: string[]
-      passkeyOptions?: { challenge: string; rpId: string; allowCredentials: { id: string }[] }
-    }
+    return answer.body
   }
 
   const complete = (json: object, options: Parameters<typeof call>[1] = {}) =>
