@@ -13,13 +13,10 @@ const { call, totpOf } = service
 const now = () => service.clock.now()
 
 type Options = { key?: string; at?: number }
-const prove = (credential: Credential, json: object, { key, at = 0 }: Options = {}) =>
-  call('/auth/reauthenticate', {
-    ...credential,
-    json,
-    at,
-    ...(key !== undefined && { headers: { 'idempotency-key': key } }),
-  })
+const prove = (credential: Credential, json: object, { key, at = 0 }: Options = {}) => {
+  const headers = key === undefined ? {} : { 'idempotency-key': key }
+  return call('/auth/reauthenticate', { ...credential, json, at, headers })
+}
 
 /** Requests what needs recent authentication: the end of a different session, which does not exist. */
 const ask = (credential: Credential, at = 0) =>
