@@ -7,7 +7,7 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
-import { type Cluster, hasDebianPostgres, openClusters } from '../support/debian-postgres.ts'
+import { type Cluster, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -44,9 +44,8 @@ function startLoop(turn: (n: number) => Promise<boolean>) {
 
 const until = (check: () => boolean) => expect.poll(check, { timeout: 60_000 }).toBe(true)
 
-describe.skipIf(!hasDebianPostgres)("on Debian's Postgres", async () => {
+describe("on Debian's Postgres", async () => {
   const clusters = await openClusters()
-  afterAll(clusters.close)
   const way = await openWay()
   afterAll(() => way.close())
   const first = await clusters.create()

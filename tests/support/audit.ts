@@ -8,19 +8,8 @@ export function selectAudit(db: TestService['db']) {
       .leftJoin('audit_addresses as a', (join) =>
         join.onRef('a.company_id', '=', 'e.company_id').onRef('a.audit_id', '=', 'e.audit_id'),
       )
-      .select([
-        'e.company_id',
-        'e.audit_id',
-        'e.occurred_at',
-        'e.action',
-        'e.outcome',
-        'e.actor',
-        'e.subject',
-        'e.session_id',
-        'e.details',
-        'a.ip_address',
-        'a.email',
-      ])
+      .select(['e.company_id', 'e.audit_id', 'e.occurred_at', 'e.session_id', 'e.action', 'e.outcome'])
+      .select(['e.actor', 'e.subject', 'e.details', 'a.ip_address', 'a.email'])
       .as('entry'),
   )
 }

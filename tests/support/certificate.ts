@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openFolder } from './cleanup.ts'
 
-/** A certificate of no CA for a server on loopback, and its key; the key is beside the file, where HAProxy finds it. */
-export async function makeCertificate() {
+/** A certificate of no CA for a server on a loopback address, and its key; the key is beside the file, where HAProxy finds it. */
+export async function makeCertificate(address = '127.0.0.1') {
   const file = join(await openFolder(), 'certificate.pem')
   const ofKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${file}.key`]
-  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '1']
+  const subject = ['-subj', '/CN=localhost', '-addext', `subjectAltName=IP:${address}`, '-days', '1']
   await promisify(execFile)('openssl', ['req', '-x509', ...ofKey, ...subject, '-out', file])
   return { file, cert: await readFile(file), key: await readFile(`${file}.key`) }
 }

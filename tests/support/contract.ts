@@ -67,16 +67,8 @@ function createContract(json: string) {
     const codes = Object.keys(media.examples ?? {}).map((name) => name.replace(/_\d+$/, ''))
     if (status >= 400 && !codes.includes(body.code)) return `it does not list the code ${body.code}`
     if (typeof body === 'string') return undefined
-    const validate = validatorOf(
-      'paths',
-      template,
-      verb,
-      'responses',
-      String(status),
-      'content',
-      type,
-      'schema',
-    )
+    const responses = ['paths', template, verb, 'responses']
+    const validate = validatorOf(...responses, String(status), 'content', type, 'schema')
     return validate(body) ? undefined : ajv.errorsText(validate.errors)
   }
 

@@ -1,36 +1,48 @@
-import { execFile, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { chmod, chown, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { execFile } from 'node:child_process'
+import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { afterAll } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
+import { openFolder } from './cleanup.ts'
 
 /** Clusters of Debian's Postgres, for what the embedded one has no programs for: standbys and dumps. */
 
 const BIN = '/usr/lib/postgresql/15/bin'
-export const hasDebianPostgres = existsSync(join(BIN, 'pg_basebackup'))
-const execute = promisify(execFile)
+const isRoot = process.getuid?.() === 0
+/** Postgres refuses to run as root. */
+const AS_POSTGRES = isRoot ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] : ['env']
 
 export type Cluster = Awaited<ReturnType<Awaited<ReturnType<typeof openClusters>>['start']>>
 
-/** Makes clusters in a folder of their own. */
+/** Makes clusters in a folder of their own, which end with all tests of the file or group. */
 export async function openClusters() {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-clusters-'))
-  const account = await findAccount()
-  if (account.uid !== undefined && account.gid !== undefined) await chown(folder, account.uid, account.gid)
-  await chmod(folder, 0o755)
-  const started: { stop(): Promise<void> }[] = []
+  const folder = await openFolder()
+  const running = new Set<string>()
   let count = 0
 
-  async function run(program: string, ...args: string[]): Promise<void> {
-    await execute(join(BIN, program), args, { ...account, cwd: folder })
+  async function execute([program = '', ...args]: string[]): Promise<void> {
+    await promisify(execFile)(program, args, { cwd: folder })
   }
+
+  const run = (program: string, ...args: string[]) => execute([...AS_POSTGRES, join(BIN, program), ...args])
+
+  if (isRoot) await execute(['chown', 'postgres:postgres', folder])
+  await chmod(folder, 0o755)
 
   function newData(): string {
     count += 1
     return join(folder, `data-${count}`)
   }
+
+  /** At once, as SIGKILL of the machine would. */
+  async function kill(data: string): Promise<void> {
+    if (running.delete(data)) await run('pg_ctl', 'stop', '-D', data, '-m', 'immediate')
+  }
+
+  afterAll(async () => {
+    for (const data of running) await kill(data)
+  })
 
   /** Starts the server of a cluster that is there. */
   async function start(data: string) {
@@ -41,28 +53,13 @@ export async function openClusters() {
       'fsync=off',
       'unix_socket_directories=',
     ]
-    const child = spawn(join(BIN, 'postgres'), ['-D', data, ...settings.flatMap((one) => ['-c', one])], {
-      ...account,
-      stdio: 'ignore',
-    })
-    const exit = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-    async function end(signal: NodeJS.Signals): Promise<void> {
-      child.kill(signal)
-      await exit
-    }
-    started.push({ stop: () => end('SIGQUIT') })
-    for (let isReady = false; !isReady; ) {
-      if (child.exitCode !== null) throw new Error(`postgres ended with ${child.exitCode}`)
-      isReady = await run('pg_isready', '-q', '-h', place.host, '-p', String(place.port)).then(
-        () => true,
-        () => false,
-      )
-    }
+    const options = settings.map((one) => `-c ${one}`).join(' ')
+    await run('pg_ctl', 'start', '-w', '-D', data, '-l', `${data}.log`, '-o', options)
+    running.add(data)
     const at = ['-h', place.host, '-p', String(place.port), '-U', 'postgres']
     return {
       ...place,
-      /** At once, as SIGKILL of the machine would. */
-      kill: () => end('SIGQUIT'),
+      kill: () => kill(data),
       promote: () => run('pg_ctl', 'promote', '-w', '-D', data),
       /** A standby, which is not started. Returns where it is. */
       async copy() {
@@ -86,17 +83,5 @@ export async function openClusters() {
       await run('initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '--locale=C.UTF-8', '-E', 'UTF8', '-N')
       return await start(data)
     },
-    async close() {
-      for (const { stop } of started) await stop()
-      await rm(folder, { recursive: true, force: true })
-    },
   }
-}
-
-/** Postgres refuses to run as root. */
-async function findAccount(): Promise<{ uid?: number; gid?: number }> {
-  if (process.getuid?.() !== 0) return {}
-  const accounts = await readFile('/etc/passwd', 'utf8')
-  const [, uid, gid] = /^postgres:[^:]*:(\d+):(\d+):/m.exec(accounts) ?? []
-  return { uid: Number(uid), gid: Number(gid) }
 }

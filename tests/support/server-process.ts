@@ -1,10 +1,9 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { afterAll, afterEach } from 'vitest'
+import { resolve } from 'node:path'
+import { type afterAll, afterEach, vi } from 'vitest'
 import { listenersIn } from '../../scripts/kit/service.ts'
+import { openFolder } from './cleanup.ts'
 import { INHERITED } from './environment.ts'
 import { MASTER_KEYS } from './test-service.ts'
 
@@ -24,8 +23,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
   whenOver(() => {
     for (const child of running.splice(0)) child.kill('SIGKILL')
   })
-  let dataDir: string | undefined
-  afterAll(async () => dataDir && (await rm(dataDir, { recursive: true })))
+  const folder = openFolder()
 
   /** Starts a process with these variables, and does not wait for it. */
   async function launch(
@@ -33,7 +31,6 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
     stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
     [command = '', ...args]: string[] = [process.execPath, SERVER],
   ) {
-    dataDir ??= await mkdtemp(join(tmpdir(), 'gatehouse-server-'))
     const child = spawn(command, args, {
       env: {
         ...INHERITED,
@@ -41,7 +38,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
         MASTER_KEYS,
         RATE_LIMIT_SCALE: '1000',
         WORKERS,
-        DATA_DIR: dataDir,
+        DATA_DIR: await folder,
         PORT: '0',
         OPS_PORT: '0',
         PLATFORM_PORT: '0',
@@ -55,17 +52,17 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
       stream?.setEncoding('utf8').on('data', (text: string) => texts.push(text))
     }
     const output = () => texts.join('')
+    const hasEnded = () => (child.exitCode ?? child.signalCode) !== null
     /** Resolves with what `find` finds in the output, once it does. */
     const until = <T>(find: (output: string) => T | undefined) =>
-      new Promise<T>((resolve, reject) => {
-        const look = () => {
+      vi.waitUntil(
+        () => {
           const found = find(output())
-          if (found !== undefined) resolve(found)
-        }
-        look()
-        for (const stream of [child.stdout, child.stderr]) stream?.on('data', look)
-        child.once('exit', () => reject(new Error(`the service ended: ${output()}`)))
-      })
+          if (found === undefined && hasEnded()) throw new Error(`the service ended: ${output()}`)
+          return found
+        },
+        { timeout: 100_000 },
+      )
     /** Resolves with the first group of the pattern. */
     const told = (pattern: RegExp) => until((text) => pattern.exec(text)?.[1])
     return { child, exit: once(child, 'exit'), until, told, output }
