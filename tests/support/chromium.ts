@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { type Browser, chromium } from 'playwright-core'
@@ -22,8 +22,10 @@ const FLAGS = [
 ]
 
 export async function launchBrowser(): Promise<Browser> {
-  const { CHROMIUM } = process.env
-  const launching = CHROMIUM ? chromium.launch({ executablePath: CHROMIUM, args: FLAGS }) : launchUnpacked()
+  const its = { LD_LIBRARY_PATH: join(UNPACKED, 'al2023/lib'), FONTCONFIG_FILE: join(UNPACKED, 'fonts.conf') }
+  const { CHROMIUM: own, ...env } = process.env
+  const executablePath = own || join(UNPACKED, 'chromium')
+  const launching = chromium.launch({ executablePath, args: FLAGS, env: own ? env : { ...env, ...its } })
   return await launching.catch((cause) => {
     const advice =
       'The npm package has one for Linux on x64; elsewhere, set CHROMIUM to the path of Chromium.'
@@ -31,32 +33,15 @@ export async function launchBrowser(): Promise<Browser> {
   })
 }
 
-async function launchUnpacked(): Promise<Browser> {
-  await unpack()
-  const env = {
-    ...process.env,
-    LD_LIBRARY_PATH: join(UNPACKED, 'al2023/lib'),
-    FONTCONFIG_FILE: join(UNPACKED, 'fonts.conf'),
-  }
-  return await chromium.launch({ executablePath: join(UNPACKED, 'chromium'), args: FLAGS, env })
-}
-
-/** Several processes can do this at a time: the folder gets its name when all is in it. */
-async function unpack(): Promise<void> {
-  if (existsSync(UNPACKED)) return
+/** Unpacks the browser before the first test. The folder gets its name when all is in it. */
+export default async function setup(): Promise<void> {
+  if (process.env['CHROMIUM'] || existsSync(UNPACKED)) return
   const folder = await mkdtemp(`${UNPACKED}-`)
-  try {
-    // It unpacks into the folder for temporary files, and its libraries only on what it takes for AWS Lambda.
-    const env = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' }
-    const program = "import('@sparticuz/chromium').then((it) => it.default.executablePath())"
-    await promisify(execFile)(process.execPath, ['--eval', program], { cwd: PACKAGE, env })
-    const fonts = '<fontconfig><dir prefix="relative">fonts</dir></fontconfig>'
-    await writeFile(join(folder, 'fonts.conf'), fonts)
-    await rename(folder, UNPACKED)
-  } catch (error) {
-    // Another process was faster.
-    if (!existsSync(UNPACKED)) throw error
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  // It unpacks into the folder for temporary files, and its libraries only on what it takes for AWS Lambda.
+  const env = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' }
+  const program = "import('@sparticuz/chromium').then((it) => it.default.executablePath())"
+  await promisify(execFile)(process.execPath, ['--eval', program], { cwd: PACKAGE, env })
+  const fonts = '<fontconfig><dir prefix="relative">fonts</dir></fontconfig>'
+  await writeFile(join(folder, 'fonts.conf'), fonts)
+  await rename(folder, UNPACKED)
 }

@@ -3,12 +3,12 @@ import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { openConnection, runStatement } from '../../scripts/kit/postgres.ts'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 
-/** One Postgres per run: TEST_DATABASE_URL, or an embedded one. Each test service has its own database. */
+/** One embedded Postgres per run. Each test service has its own database. */
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -23,48 +23,29 @@ declare module 'vitest' {
 const IN_MEMORY = '/dev/shm'
 
 export async function startPostgres(project: TestProject): Promise<() => Promise<void>> {
-  const own = process.env['TEST_DATABASE_URL']
   const folder = await mkdtemp(join(await fastFolder(), 'gatehouse-tests-'))
   // If we are root, the account that Postgres runs under must be able to enter the folder.
   await chmod(folder, 0o711)
-  const server = own
-    ? { url: own, stop: async () => {} }
-    : await startEmbeddedPostgres({
-        dataDir: join(folder, 'data'),
-        randomBytes,
-        // Tests kill the service, never the machine, so they do not depend on flushed commits.
-        settings: { fsync: 'off', synchronous_commit: 'off' },
-      })
+  const { url, stop } = await startEmbeddedPostgres({
+    dataDir: join(folder, 'data'),
+    randomBytes,
+    // Tests kill the service, never the machine, so they do not depend on flushed commits.
+    settings: { fsync: 'off', synchronous_commit: 'off' },
+  })
   // Thousands of connections are opened, and each sign-in of theirs derives a key from the password.
-  const { username, password } = new URL(server.url)
-  if (!own)
-    await runStatement(server.url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
-  const template = `gatehouse_${process.pid}_template`
-  await runStatement(server.url, `create database ${template}`)
-  const connection = connect({ url: databaseUrl(server.url, template), poolSize: 2 })
+  const { username, password } = new URL(url)
+  await runStatement(url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
+  const template = 'gatehouse_template'
+  await runStatement(url, `create database ${template}`)
+  const connection = connect({ url: databaseUrl(url, template), poolSize: 2 })
   await migrate(connection.db)
   await connection.close()
-  project.provide('serverUrl', server.url)
+  project.provide('serverUrl', url)
   project.provide('template', template)
   project.provide('folder', folder)
   return async () => {
-    await dropDatabases(server.url, template)
-    await server.stop()
+    await stop()
     await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** Drops the template and the databases of services that workers share, which end with their worker. */
-async function dropDatabases(serverUrl: string, template: string): Promise<void> {
-  const connection = await openConnection(serverUrl)
-  try {
-    const { rows } = await connection.query<{ name: string }>(
-      'select datname as name from pg_database where starts_with(datname, $1)',
-      [template],
-    )
-    for (const { name } of rows) await connection.query(`drop database ${name} with (force)`)
-  } finally {
-    await connection.end()
   }
 }
 
