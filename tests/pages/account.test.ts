@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, say, submit, tracesIn, type } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, say, submit, tracesIn } from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
@@ -8,11 +8,6 @@ import { PASSWORD } from '../support/test-service.ts'
 
 const { service, mailbox, openPage, openAdmin, openMailed, codeTo } = await openPages()
 const NEXT_PASSWORD = 'another correct horse'
-
-async function invite(page: Page, email: string): Promise<void> {
-  await page.getByRole('region', { name: 'Invite people' }).getByLabel('Email addresses').fill(email)
-  await press(page, 'Invite')
-}
 
 async function choosePassword(page: Page): Promise<void> {
   await heading(page, 'Choose a new password')
@@ -52,21 +47,16 @@ test('an emailed link resets the password and ends the other sessions (ASVS 6.4.
 })
 
 test('a new email address takes effect once its emailed link is opened (ASVS 6.3.7)', async () => {
-  const { admin, page } = await openAdmin({ remembers: true })
+  const { admin, page } = await openAdmin()
   await go(page, 'Account')
   const newEmail = 'renamed@company.example'
   await submit(page, { 'New email': newEmail }, 'Email me a link')
   // Without a second factor, the old address decides.
   const section = page.getByRole('region', { name: 'Email' })
-  const code = section.getByLabel('Code from the email')
   await press(section, 'Email me a code')
-  await type(code, '00000000')
-  await press(section, 'Continue')
-  await section.getByText('is wrong, used or expired').waitFor()
   // As an input method for full-width characters writes it.
   const digits = [...(await codeTo(admin.email))].map((digit) => String.fromCodePoint(0xff10 + Number(digit)))
-  await type(code, digits.toSpliced(4, 0, '－').join(''))
-  await press(section, 'Continue')
+  await submit(section, { 'Code from the email': digits.toSpliced(4, 0, '－').join('') }, 'Continue')
   await say(page, 'Nothing changes until you open it.')
   await mailbox.mailTo(admin.email, 'Another email address')
 
@@ -81,10 +71,7 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
   expect(await tracesIn(phone)).not.toContain(token)
   await page.reload()
   await page.getByText(`You sign in with ${newEmail}`).waitFor()
-  await press(page, 'Sign out')
-  await heading(page, 'Sign in')
-  await submit(page, { Email: newEmail, Password: PASSWORD }, 'Sign in')
-  await heading(page, 'Developer settings')
+  expect((await service.login({ ...admin, email: newEmail })).status).toBe(200)
 })
 
 test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.2.1)', async () => {
@@ -133,7 +120,7 @@ test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', as
   const row = page.getByRole('listitem').filter({ hasText: 'Firefox on Linux' })
   await row.getByRole('button', { name: /^End/ }).click()
   await row.waitFor({ state: 'detached' })
-  await invite(other, 'bob@company.example')
+  await submit(other, { 'Email addresses': 'bob@company.example' }, 'Invite')
   await say(other, 'This session was ended from another one of yours, or your second factors changed there.')
   await enter(other, admin)
   await heading(other, 'Members')
@@ -190,7 +177,7 @@ test('pages without a connection say so and keep what was typed', async () => {
   await say(page, "You're still signed in")
   await context.setOffline(false)
   // As a proxy in front answers when it has waited for too long.
-  const problem = { status: 504, headers: { 'cache-control': 'no-store' }, body: '{"code":"unavailable"}' }
+  const problem = { status: 504, headers: { 'cache-control': 'no-store' }, body: '{}' }
   await page.route('**/api/**', (route) => route.fulfill(problem))
   await press(page, 'Save name')
   await say(page, 'gatehouse is busy, and this may be done already. Try again in 1 second.')

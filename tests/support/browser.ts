@@ -3,6 +3,7 @@ import { expect, onTestFinished } from 'vitest'
 import { SIGNED_IN_PAGES } from '../../src/pages/paths.ts'
 import { launchBrowser } from './chromium.ts'
 import { openDoor } from './door.ts'
+import { codeIn } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import { openTestService, type Person } from './test-service.ts'
 
@@ -25,12 +26,7 @@ export async function openPages() {
       return { token }
     }
   }
-  /** The code that is mailed to an address. */
-  async function codeTo(address: string): Promise<string> {
-    const { email } = await mailbox.mailTo(address, 'Your code for')
-    const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
-    return `${one}${other}`
-  }
+  const codeTo = async (address: string) => codeIn(await mailbox.mailTo(address, 'Your code for'))
   /** Asks for the code that is mailed to an address, and gives it. */
   async function giveCodeTo(address: string, part: Part): Promise<void> {
     await press(part, 'Email me a code')
