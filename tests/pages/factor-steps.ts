@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 import {
   addDevice,
+  enter,
   heading,
   offerNothing,
   press,
@@ -9,7 +10,6 @@ import {
   signIn,
   submit,
   tracesIn,
-  type,
 } from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { codeAt } from '../support/second-factors.ts'
@@ -46,10 +46,8 @@ export async function signOut(page: Page): Promise<void> {
 }
 
 /** Gives the password, and waits for the second step. */
-export async function begin(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
-  const company = page.getByLabel('Company', { exact: true })
-  if (await company.isVisible()) await type(company, companyId)
-  await submit(page, { Email: email, Password: password }, 'Sign in')
+export async function begin(page: Page, person: Person): Promise<void> {
+  await enter(page, person)
   await heading(page, "Verify it's you")
 }
 

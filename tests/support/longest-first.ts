@@ -9,11 +9,8 @@ const LONG = [
 /** The longest files first, so that none of them is the last to run, alone. In a new clone no times are known yet. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files)
-    const rankOf = ({ moduleId }: TestSpecification) => {
-      const rank = LONG.findIndex((pattern) => pattern.test(moduleId))
-      return rank === -1 ? LONG.length : rank
-    }
-    return sorted.toSorted((one, other) => rankOf(one) - rankOf(other))
+    const rankOf = ({ moduleId }: TestSpecification) =>
+      [...LONG, /./].findIndex((pattern) => pattern.test(moduleId))
+    return (await super.sort(files)).toSorted((one, other) => rankOf(one) - rankOf(other))
   }
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { INHERITED } from './environment.ts'
@@ -10,9 +11,7 @@ export function startProgram(file: string, args: string[], variables: NodeJS.Pro
   const child = spawn(process.execPath, [resolve(SCRIPTS, file), ...args], {
     env: { ...INHERITED, ...variables },
   })
-  const exit = new Promise<[code: number | null, signal: string | null]>((done) =>
-    child.once('exit', (code, signal) => done([code, signal])),
-  )
+  const exit = once(child, 'exit') as Promise<[code: number | null, signal: string | null]>
   const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
     ([[code, signal], stdout, stderr]) => ({ code, signal, stdout, stderr }),
   )

@@ -34,22 +34,12 @@ export async function answersOn(socket: Socket): Promise<RawAnswer[]> {
 
 /** Splits what came over one connection into its answers (RFC 9112, section 6). */
 function parseAnswers(text: string): RawAnswer[] {
-  const answers: RawAnswer[] = []
-  let rest = text
-  while (rest !== '') {
-    const [head = ''] = rest.split('\r\n\r\n', 1)
-    const [statusLine = '', ...lines] = head.split('\r\n')
-    const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(statusLine) ?? []
-    const headers = Object.fromEntries(
-      lines.map((line) => {
-        const colon = line.indexOf(':')
-        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
-      }),
-    )
-    const bodyAt = head.length + 4
-    const nextAt = bodyAt + Number(headers['content-length'] ?? 0)
-    answers.push({ status: Number(status), headers, body: rest.slice(bodyAt, nextAt) })
-    rest = rest.slice(nextAt)
-  }
-  return answers
+  if (text === '') return []
+  const [, status, fields = '', rest = ''] = /^HTTP\/1\.1 (\d{3}) .*?\r\n(.*?)\r\n\r\n(.*)$/s.exec(text) ?? []
+  const headers: RawAnswer['headers'] = {}
+  for (const [, name = '', value = ''] of fields.matchAll(/^([^:\n]+): *(.*)/gm))
+    headers[name.toLowerCase()] = value
+  const length = Number(headers['content-length'] ?? 0)
+  const answer = { status: Number(status), headers, body: rest.slice(0, length) }
+  return [answer, ...parseAnswers(rest.slice(length))]
 }
