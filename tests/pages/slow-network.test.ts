@@ -148,8 +148,7 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
   /** Lets time pass until it was asked so often. Returns the seconds of the page, of which some pass by themselves. */
   async function untilAsked(times: number): Promise<number> {
     const beganAt = await now()
-    const before = asked
-    while (asked - before < times) {
+    for (const enough = asked + times; asked < enough; ) {
       await page.clock.runFor(1_000)
       await expect.poll(() => open).toBe(0)
       // The page plans the next one once it has the answer.
@@ -157,8 +156,8 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
     }
     return ((await now()) - beganAt) / 1000
   }
-  const show = (state: 'hidden' | 'visible') =>
-    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${state === 'hidden'} });
+  const setHidden = (isHidden: boolean) =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
       document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
 
   // Every two seconds at first. The first of them may come at once.
@@ -168,12 +167,12 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
   expect(await untilAsked(2)).toBeGreaterThanOrEqual(20)
   expect(most).toBe(1)
 
-  await show('hidden')
+  await setHidden(true)
   await page.clock.runFor(60_000)
   const before = asked
   await page.clock.runFor(180_000)
   expect(asked).toBe(before)
-  await show('visible')
+  await setHidden(false)
   // Somebody looks at it: it goes on.
   await untilAsked(2)
 })

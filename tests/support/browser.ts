@@ -35,7 +35,7 @@ export async function openPages() {
   const openPage = await openBrowser(origin)
   /** A company whose admin is signed in. */
   async function openAdmin({ remembers = false } = {}) {
-    const admin = await service.addCompany()
+    const admin = await service.addCompany({ name: 'Acme' })
     const opened = await openPage()
     await signIn(opened.page, admin, { remembers })
     return { admin, ...opened }
