@@ -101,10 +101,6 @@ test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.
   await openMailed(page, admin.email)
   await choosePassword(page)
   expect((await service.login({ ...admin, password: NEXT_PASSWORD })).status).toBe(200)
-  // The link works once, and asks first, since somebody is signed in.
-  await page.goto(`/undo#token=${undo}`)
-  await press(page, 'Continue with the link', 'Undo the change')
-  await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
 })
 
 test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', async () => {

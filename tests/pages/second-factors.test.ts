@@ -62,7 +62,6 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
 
   await go(page, 'Account')
   await press(own(page), `Remove… ${name}`)
-  await say(page, 'Your recovery codes stop working too.')
   const removing = page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` })
   await press(removing, `Remove ${name}`)
   await say(page, 'Second factor removed. Your other sessions have ended.')
