@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { enter, heading, openPages, press, submit } from '../support/browser.ts'
 
 /** Pages of which a file cannot be had: an instance of another release does not have it, or the network fails. */
@@ -34,35 +34,35 @@ async function expectWhole(page: Page): Promise<void> {
   expect([await notice(page).count(), await page.locator('main').count()]).toEqual([0, 1])
 }
 
-describe.for(['script', 'stylesheet'] as const)('a page whose %s is missing', (kind) => {
-  test('is loaded once more and then works', async () => {
-    const { page } = await openPage()
-    const loads = await withhold(page, FILES[kind], 1)
-    // The secret of a mailed link is not lost.
-    await page.goto('/verify-email#token=abc')
-    // Without its stylesheet, the first has that heading too.
-    await expect.poll(loads).toBe(2)
-    await heading(page, 'Confirm your email')
-    expect(loads()).toBe(2)
-    await expectWhole(page)
-  })
+const KINDS = ['script', 'stylesheet'] as const
 
-  test('says so if one reload does not help', async () => {
-    const { page } = await openPage()
-    const loads = await withhold(page, FILES[kind], 3)
-    await page.goto('/sign-in')
-    await notice(page).waitFor()
-    expect(loads()).toBe(2)
-    await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
-    // Somebody tries it, and again when the file is there.
-    await press(page, 'Reload the page')
-    await expect.poll(loads).toBe(3)
-    await notice(page).waitFor()
-    await press(page, 'Reload the page')
-    await heading(page, 'Sign in')
-    expect(loads()).toBe(4)
-    await expectWhole(page)
-  })
+test.for(KINDS)('a page whose %s is missing is loaded once more and then works', async (kind) => {
+  const { page } = await openPage()
+  const loads = await withhold(page, FILES[kind], 1)
+  // The secret of a mailed link is not lost.
+  await page.goto('/verify-email#token=abc')
+  // Without its stylesheet, the first has that heading too.
+  await expect.poll(loads).toBe(2)
+  await heading(page, 'Confirm your email')
+  expect(loads()).toBe(2)
+  await expectWhole(page)
+})
+
+test.for(KINDS)('a page whose %s stays missing says so', async (kind) => {
+  const { page } = await openPage()
+  const loads = await withhold(page, FILES[kind], 3)
+  await page.goto('/sign-in')
+  await notice(page).waitFor()
+  expect(loads()).toBe(2)
+  await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
+  // Somebody tries it, and again when the file is there.
+  await press(page, 'Reload the page')
+  await expect.poll(loads).toBe(3)
+  await notice(page).waitFor()
+  await press(page, 'Reload the page')
+  await heading(page, 'Sign in')
+  expect(loads()).toBe(4)
+  await expectWhole(page)
 })
 
 test('a page that cannot be reloaded says immediately that files are missing', async () => {

@@ -6,12 +6,7 @@ import { whenDone } from './cleanup.ts'
 
 /** A real SMTP server on loopback, and the mails that it has received. */
 
-interface MailboxOptions {
-  /** Called with each message before it is accepted. An error with a `responseCode` refuses the message. */
-  onMessage?: (mail: ReceivedMail) => Promise<void> | void
-  /** The refusals by recipient; all other recipients are accepted. */
-  refusals?: Record<string, [code: number, text: string]>
-}
+type MailboxOptions = Partial<Pick<Parameters<typeof createMailServer>[0], 'onMessage' | 'refusals'>>
 
 const MAX_WAIT_MS = 100_000
 
