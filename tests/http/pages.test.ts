@@ -80,6 +80,14 @@ test('each file has its type, and no other file is served', async () => {
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
 })
 
+test('the page has a strict policy, and its files are kept for a year (ASVS 3.4.3, 14.3.2)', async () => {
+  const policy = (await get('/')).headers['content-security-policy']
+  expect(policy).toMatch(/default-src 'none'.*frame-ancestors 'none'.*require-trusted-types-for 'script'/)
+  expect(policy).not.toContain('unsafe')
+  for (const path of assets)
+    expect((await get(path)).headers['cache-control']).toBe('public, max-age=31536000, immutable')
+})
+
 test.for([
   ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'text/html'],
   ['TEXT/*', 'text/html'],

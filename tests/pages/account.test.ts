@@ -2,17 +2,16 @@ import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { enter, go, heading, openPages, press, say, submit, tracesIn } from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
-import { PASSWORD } from '../support/test-service.ts'
+import { NEW_PASSWORD, PASSWORD } from '../support/test-service.ts'
 
 /** How people look after themselves on the pages, in real browsers. */
 
 const { service, mailbox, openPage, openAdmin, openMailed, codeTo } = await openPages()
-const NEXT_PASSWORD = 'another correct horse'
 
 async function choosePassword(page: Page): Promise<void> {
   await heading(page, 'Choose a new password')
   await page.locator('input[name=newPassword]:focus').waitFor()
-  await submit(page, { 'New password': NEXT_PASSWORD }, 'Change password')
+  await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
   // With the password that was typed just now.
   await heading(page, 'Developer settings')
 }
@@ -33,7 +32,7 @@ test('an emailed link resets the password and ends the other sessions (ASVS 6.4.
   await submit(other, { Company: admin.companyId }, 'Email me a link')
   const { token } = await openMailed(other, admin.email)
   await choosePassword(other)
-  for (const secret of [token, NEXT_PASSWORD]) expect(await tracesIn(other)).not.toContain(secret)
+  for (const secret of [token, NEW_PASSWORD]) expect(await tracesIn(other)).not.toContain(secret)
 
   await press(page, 'Save name')
   await say(page, 'Your password was reset. Sign in with the new one.')
@@ -41,7 +40,7 @@ test('an emailed link resets the password and ends the other sessions (ASVS 6.4.
   await page.locator('input[name=email]:focus').waitFor()
   await submit(page, { Email: admin.email, Password: PASSWORD }, 'Sign in')
   await page.locator('.error').first().waitFor()
-  await submit(page, { Email: admin.email, Password: NEXT_PASSWORD }, 'Sign in')
+  await submit(page, { Email: admin.email, Password: NEW_PASSWORD }, 'Sign in')
   // Where they were.
   await heading(page, 'Your account')
 })
@@ -100,7 +99,7 @@ test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.
   await say(page, /Service account worker \(worker-\d{4}@service\.invalid\)/)
   await openMailed(page, admin.email)
   await choosePassword(page)
-  expect((await service.login({ ...admin, password: NEXT_PASSWORD })).status).toBe(200)
+  expect((await service.login({ ...admin, password: NEW_PASSWORD })).status).toBe(200)
 })
 
 test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', async () => {

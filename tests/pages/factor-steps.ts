@@ -57,8 +57,6 @@ export async function expectNoTraces(page: Page, secrets: string[]): Promise<voi
   for (const secret of secrets) expect(traces).not.toContain(secret)
 }
 
-type Adding = { isFirst?: boolean; look?: (step: string) => Promise<void> }
-
 export function useFactors(service: TestService) {
   const { clock } = service
 
@@ -87,7 +85,7 @@ export function useFactors(service: TestService) {
   }
 
   /** Adds an authenticator app, whose secret is read off the page. `look` looks at each step. */
-  async function addApp(page: Page, { isFirst = true, look = async () => {} }: Adding = {}) {
+  async function addApp(page: Page, { isFirst = true, look = async (_step: string) => {} } = {}) {
     await proveMailbox(page)
     await press(page, 'Add an app')
     await page.getByRole('img', { name: /QR code/ }).waitFor()

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest'
 import { go, heading, openPages, press, say, signIn, submit, tracesIn } from '../support/browser.ts'
-import { PASSWORD, type Person } from '../support/test-service.ts'
+import { NEW_PASSWORD, PASSWORD, type Person } from '../support/test-service.ts'
 import { signOut, useFactors } from './factor-steps.ts'
 
 /** Links that were mailed: whose they are, what they say if they are dead, and who is signed in meanwhile. */
 
 const { service, mailbox, openPage } = await openPages()
 const { addApp, giveCode } = useFactors(service)
-const NEXT_PASSWORD = 'another correct horse'
 
 /** A link to reset a password. */
 async function forget({ email, companyId }: Person): Promise<string> {
@@ -20,7 +19,7 @@ test('a used or unknown link says so before anything is typed', async () => {
   const admin = await service.addCompany()
   const { page } = await openPage()
   const used = await forget(admin)
-  await service.call('/auth/password/reset', { json: { token: used, newPassword: NEXT_PASSWORD } })
+  await service.call('/auth/password/reset', { json: { token: used, newPassword: NEW_PASSWORD } })
   await page.goto(`/reset-password#token=${used}`)
   await heading(page, 'Link expired')
   expect(await page.locator('input').count()).toBe(0)
@@ -62,7 +61,7 @@ test('a link names a different signed-in user and asks before it acts', async ()
   // Nothing has happened.
   await page.goto(`/reset-password#token=${token}`)
   await press(page, 'Continue with the link')
-  await submit(page, { 'New password': NEXT_PASSWORD }, 'Change password')
+  await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
   await heading(page, 'Developer settings')
   expect(await page.locator('.who').innerText()).toContain(admin.email)
 
@@ -79,12 +78,12 @@ test('a password reset still requires the second factor', async () => {
   const { secret } = await addApp(page)
   await signOut(page)
   await page.goto(`/reset-password#token=${await forget(member)}`)
-  await submit(page, { 'New password': NEXT_PASSWORD }, 'Change password')
+  await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
   await heading(page, "Verify it's you")
   await say(page, 'Your password is changed')
   await press(page, 'Back to sign-in')
   await say(page, 'Your password is changed, and you were signed out everywhere else. Sign in.')
-  await submit(page, { Email: member.email, Password: NEXT_PASSWORD }, 'Sign in')
+  await submit(page, { Email: member.email, Password: NEW_PASSWORD }, 'Sign in')
   await giveCode(page, secret)
   await heading(page, 'Your account')
 })
