@@ -82,7 +82,7 @@ const ROWS_PER_STATEMENT = 100_000
 const DAY_SECONDS = 86_400
 
 /** Sessions that began about a day ago, spread over these users. Returns the first `wanted` of them. */
-export async function insertSessions(
+async function insertSessions(
   connection: pg.Client,
   companyId: string,
   userIds: string[],

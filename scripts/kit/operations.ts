@@ -186,24 +186,6 @@ export function verify(sessions: readonly LiveSession[]): Operation {
   }
 }
 
-/** Picks one of the operations at random each time. The shares add up to 1. */
-export function mix(parts: { share: number; operation: Operation }[]): Operation {
-  let picked: Operation | undefined
-  return {
-    request() {
-      let position = Math.random()
-      const part = parts.find(({ share }) => {
-        position -= share
-        return position < 0
-      })
-      // Rounding can leave the sum of the shares a little below 1.
-      picked = (part ?? parts[0])?.operation
-      return picked?.request()
-    },
-    take: (answer) => picked?.take(answer),
-  }
-}
-
 function inTurn<T>(all: readonly T[], first = 0): () => T {
   let turn = first
   return () => {

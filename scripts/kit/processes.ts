@@ -2,13 +2,6 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 /** Processes, and what they use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
 
-export interface Usage {
-  /** CPU time in milliseconds since the process started. */
-  cpuMs: number
-  /** Memory that is resident now, that of children included. */
-  residentBytes: number
-}
-
 /** The unit of CPU time in /proc, on every Linux that Node supports (USER_HZ = 100). */
 const MS_PER_TICK = 10
 
@@ -18,15 +11,12 @@ interface Process {
   cpuMs: number
 }
 
-/** What a process uses with all its children; CPU time also of those that ended. */
-export function usageOf(pid: number | undefined): Usage | null {
+/** CPU time in milliseconds of a process and its children since they started, also of those that ended; NaN where unknown. */
+export function cpuMsOf(pid: number | undefined): number {
   const root = pid === undefined ? null : readProcess(pid)
-  if (!root) return null
+  if (!root) return Number.NaN
   const all = [root, ...childrenOf(pid).flatMap((child) => readProcess(child) ?? [])]
-  return {
-    cpuMs: all.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
-    residentBytes: all.reduce((sum, { pid }) => sum + readResidentBytes(pid), 0),
-  }
+  return all.reduce((sum, { cpuMs }) => sum + cpuMs, 0)
 }
 
 export function childrenOf(pid: number | undefined): number[] {
@@ -78,11 +68,6 @@ function readProcess(pid: number): Process | null {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   const [own = 0, system = 0, children = 0, systemChildren = 0] = fields.slice(11, 15).map(Number)
   return { pid, parent: Number(fields[1]), cpuMs: (own + system + children + systemChildren) * MS_PER_TICK }
-}
-
-function readResidentBytes(pid: number): number {
-  const [, kib = 0] = /^VmRSS:\s+(\d+) kB/m.exec(readProc(pid, 'status') ?? '') ?? []
-  return Number(kib) * 1024
 }
 
 /** Null where there is no /proc, and for a process that has ended. */

@@ -2,7 +2,7 @@ import { requireStatus } from '../kit/client.ts'
 import { createHistogram, latencyAt } from '../kit/drive.ts'
 import type { Operation } from '../kit/operations.ts'
 import { type Postgres, readStored } from '../kit/postgres.ts'
-import { usageOf } from '../kit/processes.ts'
+import { cpuMsOf } from '../kit/processes.ts'
 import { type Cryptography, measureCryptography } from './cryptography.ts'
 import { drive, type Measurement } from './drive.ts'
 import type { Scenario } from './scenarios.ts'
@@ -88,9 +88,9 @@ export async function measureScenario(name: string, scenario: Scenario, plan: Pl
     gatehouse: sideOf(all.map(({ own }) => own)),
     plain: plain && sideOf(compared.map(({ plain }) => plain)),
     rateRatios: compared.map(({ own, plain }) => rateOf(own) / rateOf(plain)).filter(Number.isFinite),
-    cpuRatios: compared.map(({ own, plain }) => cpuMsOf(own) / cpuMsOf(plain)).filter(Number.isFinite),
+    cpuRatios: compared.map(({ own, plain }) => costOf(own) / costOf(plain)).filter(Number.isFinite),
     costRatios: all
-      .map(({ own, parts }) => cpuMsOf(own) / sumOf(Object.values(parts)))
+      .map(({ own, parts }) => costOf(own) / sumOf(Object.values(parts)))
       .filter(Number.isFinite),
     parts: Object.fromEntries(
       Object.keys(first.parts).map((part) => [
@@ -103,15 +103,14 @@ export async function measureScenario(name: string, scenario: Scenario, plan: Pl
 
 const sumOf = (values: number[]) => values.reduce((sum, value) => sum + value, 0)
 const rateOf = ({ succeeded, seconds }: Measurement) => succeeded / seconds
-const cpuMsOf = ({ serviceMs, postgresMs, succeeded }: Turn) => (serviceMs + postgresMs) / succeeded
-const cpuMsUntilNow = (pid: number | undefined) => usageOf(pid)?.cpuMs ?? Number.NaN
+const costOf = ({ serviceMs, postgresMs, succeeded }: Turn) => (serviceMs + postgresMs) / succeeded
 
 async function takeTurn(service: Service, scenario: Scenario, plan: Plan): Promise<Turn> {
   const { roundMs: durationMs, signal, postgres } = plan
   const operations = await scenario.operations(service, scenario.connections, durationMs / 1000)
   const read = async () => ({
-    serviceMs: cpuMsUntilNow(service.pid),
-    postgresMs: cpuMsUntilNow(postgres.pid),
+    serviceMs: cpuMsOf(service.pid),
+    postgresMs: cpuMsOf(postgres.pid),
     ...(await readStored(service.databaseUrl)),
   })
   const before = await read()
@@ -149,10 +148,10 @@ async function measureResponse({ connections }: Scenario, { plain, signal }: Pla
     request: () => ({ method: 'GET', path: '/' }),
     take: (answer) => requireStatus(200, answer),
   }
-  const before = cpuMsUntilNow(plain.pid)
+  const before = cpuMsOf(plain.pid)
   const operations = Array.from({ length: connections }, () => smallest)
   const { succeeded } = await drive({ url: plain.url, operations, durationMs, signal })
-  return (cpuMsUntilNow(plain.pid) - before) / succeeded
+  return (cpuMsOf(plain.pid) - before) / succeeded
 }
 
 /** The rounds of one side together. */

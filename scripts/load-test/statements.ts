@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { UsageError } from '../kit/command.ts'
 import { SAMPLE_EVENT } from '../kit/events.ts'
 import { openConnection, type Postgres } from '../kit/postgres.ts'
-import { usageOf } from '../kit/processes.ts'
+import { cpuMsOf } from '../kit/processes.ts'
 import type { Gatehouse } from './services.ts'
 
 /** Statements by themselves, sent by pgbench: what Postgres needs for an operation at least. */
@@ -71,7 +71,7 @@ export async function measureStatement(
   const data = JSON.stringify(SAMPLE_EVENT.data)
   const hundred = `{${Array.from({ length: 100 }, () => JSON.stringify(data)).join()}}`
   const variables = Object.entries({ company: companyId, data, hundred })
-  const before = usageOf(pid)?.cpuMs ?? Number.NaN
+  const before = cpuMsOf(pid)
   const args = [
     ...['--no-vacuum', '--protocol=prepared', `--client=${CLIENTS}`, '--jobs=1'],
     `--time=${Math.max(1, Math.round(durationMs / 1000))}`,
@@ -88,7 +88,7 @@ export async function measureStatement(
       )
     throw error
   })
-  const usedMs = (usageOf(pid)?.cpuMs ?? Number.NaN) - before
+  const usedMs = cpuMsOf(pid) - before
   const [, done] = /number of transactions actually processed: (\d+)/.exec(stdout) ?? []
   return Number(done) > 0 ? usedMs / Number(done) : Number.NaN
 }

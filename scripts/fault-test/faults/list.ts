@@ -3,6 +3,7 @@ import { runStatement } from '../../kit/postgres.ts'
 import { sendSignal } from '../../kit/processes.ts'
 import type { Disturbance } from '../../kit/tcp-proxy.ts'
 import type { Pair } from '../target/pair.ts'
+import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
 import type { Fault, Lasting } from './fault.ts'
 
 /** What can happen to two instances on one Postgres: one fault of each kind. */
@@ -14,12 +15,19 @@ const HIT = 10
 const CLOCK_SHIFT_MS = 60_000
 const SETTLED_MS = 1_000
 
-export const FAULTS: Record<string, Fault<Pair>> = {
+const ALWAYS: Record<string, Fault<Pair>> = {
   'postgres-killed': {
     what: 'all processes of Postgres are killed, and it starts again later',
     async run({ database }, _, ms) {
       database.kill()
       await sleep(ms)
+      await database.start()
+    },
+  },
+  'postgres-restarted': {
+    what: 'Postgres is restarted in order',
+    async run({ database }) {
+      await database.stop()
       await database.start()
     },
   },
@@ -37,6 +45,15 @@ export const FAULTS: Record<string, Fault<Pair>> = {
   'answers-stalled': {
     what: 'nothing comes back from the database, which gets everything',
     run: (pair, _, ms) => disturb(pair, { kind: 'stall', ways: ['to client'] }, ms),
+  },
+  'worker-killed': {
+    what: 'a worker is killed',
+    restarts: true,
+    async run({ instances }, random, ms) {
+      const [, ...workers] = random.pick(instances).processes()
+      sendSignal(random.pick(workers), 'SIGKILL')
+      await sleep(ms)
+    },
   },
   'instance-killed': {
     what: 'all processes of an instance are killed, and it starts again later',
@@ -85,6 +102,24 @@ export const FAULTS: Record<string, Fault<Pair>> = {
   },
 }
 
+/** Only root can have small disks. */
+const DISK_FAULTS: Record<string, Fault<Pair>> = {
+  'database-disk-full': {
+    what: "the database's disk is full, and then freed",
+    async run({ database, databaseDisk }, _, ms) {
+      await fill(databaseDisk, ms)
+      // It ends where it cannot write its log (PANIC).
+      await database.start()
+    },
+  },
+  'log-disk-full': {
+    what: "the disk of the instances' logs is full, and then freed",
+    run: ({ logDisk }, _, ms) => fill(logDisk, ms),
+  },
+}
+
+export const FAULTS = { ...ALWAYS, ...(canHaveDisks() && DISK_FAULTS) }
+
 async function disturb({ proxy }: Pair, disturbance: Disturbance, ms: number): Promise<void> {
   proxy.disturb(disturbance)
   await sleep(ms)
@@ -95,4 +130,10 @@ async function disturb({ proxy }: Pair, disturbance: Disturbance, ms: number): P
 async function setStandbys(url: string, names: string): Promise<void> {
   await runStatement(url, `alter system set synchronous_standby_names = '${names}'`)
   await runStatement(url, 'select pg_reload_conf()')
+}
+
+async function fill(disk: SmallDisk | undefined, ms: number): Promise<void> {
+  await disk?.fill()
+  await sleep(ms)
+  await disk?.free()
 }

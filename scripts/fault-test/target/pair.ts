@@ -1,24 +1,32 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
 import { createInstance } from '../../kit/instance.ts'
 import { findServicePlaces } from '../../kit/places.ts'
+import { runStatement } from '../../kit/postgres.ts'
 import { childrenOf, findPostmaster, sendSignal } from '../../kit/processes.ts'
 import { openProxy, type TcpProxy } from '../../kit/tcp-proxy.ts'
 import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site } from './site.ts'
+import { canHaveDisks, openSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Two instances of the service, with two workers each, on one Postgres, which they reach by a proxy of ours. */
 export interface Pair extends Site {
   database: Database
   proxy: TcpProxy
+  /** Undefined where they cannot be had. */
+  databaseDisk: SmallDisk | undefined
+  logDisk: SmallDisk | undefined
 }
 
 type Database = Awaited<ReturnType<typeof openDatabase>>
 
+const PATIENCE_MS = 60_000
 const LOOK_MS = 100
+/** Enough for the database with its write-ahead log, which is kept small. */
+const DISK_MB = 512
 
 /** `project`: whose service it is; this one by default. */
 export async function openPair(
@@ -29,7 +37,10 @@ export async function openPair(
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   // When started by root, Postgres runs as another user, who must reach its data.
   await chmod(folder, 0o711)
-  const database = await openDatabase(join(folder, 'postgres'), cleanup)
+  const open = (name: string) =>
+    canHaveDisks() ? openSmallDisk(join(folder, name), DISK_MB, cleanup) : undefined
+  const [databaseDisk, logDisk] = [await open('database'), await open('log')]
+  const database = await openDatabase(join(databaseDisk?.folder ?? folder, 'postgres'), cleanup)
   const proxy = await openProxy(database.place)
   cleanup.defer(() => proxy.close())
   const { url, mails } = await openMailbox(cleanup)
@@ -52,13 +63,16 @@ export async function openPair(
   async function openInstance(name: string) {
     const { env, address, platform } = await findServicePlaces()
     const own = { ...variables, ...env, DATA_DIR: join(folder, name) }
-    const instance = createInstance({ log: join(folder, name), variables: own, project }, cleanup)
+    const instance = createInstance(
+      { log: join(logDisk?.folder ?? folder, name), variables: own, project },
+      cleanup,
+    )
     await instance.start()
     return { instance, address, platform }
   }
   const opened = await Promise.all(['instance-1', 'instance-2'].map(openInstance))
   return {
-    ...{ ...made, mails, database, proxy },
+    ...{ ...made, mails, database, proxy, databaseDisk, logDisk },
     instances: opened.map(({ instance }) => instance),
     urls: opened.map(({ address }) => address),
     platformUrls: opened.map(({ platform }) => platform),
@@ -68,7 +82,9 @@ export async function openPair(
 
 /** A separate Postgres, with fsync as in production, whose processes can be killed, and started again. */
 async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
-  const settings = { max_connections: '100' }
+  await mkdir(dataDir)
+  await chmod(dataDir, 0o711)
+  const settings = { max_connections: '100', max_wal_size: '128MB' }
   const launch = () => startEmbeddedPostgres({ dataDir, randomBytes, settings })
   let starting = launch()
   cleanup.defer(async () => {
@@ -88,12 +104,19 @@ async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
       // The main process first, so that it starts no others.
       for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) sendSignal(pid, 'SIGKILL')
     },
-    /** After it was killed. Its port can be a new one. */
+    stop: () => server.stop(),
+    /** If it has ended. Its port can be a new one. Resolves when it answers. */
     async start() {
-      while (findPostmaster(dataDir) !== undefined) await sleep(LOOK_MS)
-      if (cleanup.disposed) throw new Error('the run has ended')
-      starting = launch()
-      server = await starting
+      for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
+        if (cleanup.disposed) throw new Error('the run has ended')
+        if (findPostmaster(dataDir) === undefined) {
+          starting = launch()
+          server = await starting
+        }
+        const [answered] = await Promise.allSettled([runStatement(server.url, 'select')])
+        if (answered.status === 'fulfilled') return
+        if (performance.now() > deadline) throw new Error('Postgres does not come back')
+      }
     },
   }
 }
