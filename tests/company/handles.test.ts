@@ -6,7 +6,7 @@ import { listAudit } from '../support/audit.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
-import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import { NEW_PASSWORD, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /** What people type instead of a company's id. */
 
@@ -82,7 +82,7 @@ test('a handle works in requests for emails, and every email contains it', async
   const { token } = reset
   const preview = await service.call('/auth/password/reset/preview', { json: { token } })
   expect(preview.body).toMatchObject({ companyName: 'Mailed', companyHandle: handle, email })
-  await service.call('/auth/password/reset', { json: { token, newPassword: 'another good password' } })
+  await service.call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } })
   await service.call('/auth/companies/remind', { json: { email } })
   const changed = await mailbox.mailTo(email, 'was changed')
   const remind = await mailbox.mailTo(email, 'Where you sign in')

@@ -50,3 +50,11 @@ test('the image copies existing files, which are all that the service needs', ()
   const needed = 'dist migrations node_modules package.json scripts src tsconfig.json'
   expect(served.sort().join(' ')).toBe(needed)
 })
+
+test('unit and image run in production without privileges, and have time to drain', () => {
+  const last = image.slice(image.findLastIndex((line) => line.startsWith('FROM')))
+  expect(last).toEqual(expect.arrayContaining(['USER node', 'STOPSIGNAL SIGTERM']))
+  for (const file of [unit, last.join('\n')]) expect(file).toContain('NODE_ENV=production')
+  // More than the 15 s that a process takes in production.
+  expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(15)
+})

@@ -6,7 +6,7 @@ import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { addClient, introspect } from '../support/platform.ts'
 import { exchange } from '../support/raw.ts'
-import { type Answer, openTestService, useSharedService } from '../support/test-service.ts'
+import { type Answer, NEW_PASSWORD, openTestService, useSharedService } from '../support/test-service.ts'
 import { operations } from './document.ts'
 
 const { service, mailbox } = await useSharedService()
@@ -130,7 +130,7 @@ test('the log names the member that a change concerns', async () => {
   const change = { method: 'PATCH', token, json: { role: 'analyst' } }
   await expectLine(service.call(member, change), byAdmin)
   await service.call('/auth/password/forgot', { json: { companyId, email } })
-  const reset = { token: (await mailbox.mailTo(email)).token, newPassword: 'another fine battery' }
+  const reset = { token: (await mailbox.mailTo(email)).token, newPassword: NEW_PASSWORD }
   await expectLine(service.call('/auth/password/reset', { json: reset }), { companyId, userId })
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
   const newEmail = `new-${email}`

@@ -11,6 +11,7 @@ import { releaseTogether } from '../support/races.ts'
 import { openFactorService } from '../support/second-factors.ts'
 import {
   countWaiting,
+  NEW_PASSWORD,
   openTestService,
   type Person,
   type TestService,
@@ -186,7 +187,7 @@ test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an id (A
   const ended = { status: 401, body: { code: 'session_ended', reason: 'user_deleted' } }
   expect(await service.getSession({ token: accessToken, at: 1 })).toMatchObject(ended)
   expect(await service.refresh(refreshToken)).toMatchObject(ended)
-  const reset = { json: { token, newPassword: 'another good password' } }
+  const reset = { json: { token, newPassword: NEW_PASSWORD } }
   expect((await service.call('/auth/password/reset', reset)).status).toBe(400)
   // The secret that the user created stays valid.
   expect((await service.send(admin.companyId, secret, { type: 'a.b', data: {} })).status).toBe(202)

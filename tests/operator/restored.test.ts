@@ -9,6 +9,7 @@ import { retireKey } from '../../src/operator/keys.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
+import { NEW_PASSWORD } from '../support/environment.ts'
 import { useService } from '../support/onboarding.ts'
 import { copyDatabase, databaseUrl } from '../support/postgres.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
@@ -74,7 +75,7 @@ type Restored = Awaited<ReturnType<typeof restore>>
 
 /** The statuses of all that was given out before. */
 async function statusesAt({ call, getSession, refresh, complete }: Restored) {
-  const newPassword = 'another fine battery'
+  const newPassword = NEW_PASSWORD
   return {
     token: (await getSession({ token: signedIn.accessToken })).status,
     refresh: (await refresh(signedIn.refreshToken)).status,

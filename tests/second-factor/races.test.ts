@@ -6,7 +6,7 @@ import { voidPassword } from '../../src/sign-in/proofs.ts'
 import { useService } from '../support/onboarding.ts'
 import { releaseTogether as release } from '../support/races.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
-import { PASSWORD } from '../support/test-service.ts'
+import { NEW_PASSWORD, PASSWORD } from '../support/test-service.ts'
 
 /** What happens at the same time as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
 
@@ -80,7 +80,7 @@ test('a password revoked twice concurrently leaves one email with a link', async
   for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
   await service.mailbox.mailTo(person.email, 'Somebody knows your password')
   const { token } = await service.mailbox.mailTo(person.email, 'Reset your password')
-  const json = { token, newPassword: 'another fine battery' }
+  const json = { token, newPassword: NEW_PASSWORD }
   expect((await call('/auth/password/reset', { json })).status).toBe(204)
 })
 
@@ -88,7 +88,7 @@ test('a new password starts without the wrong codes of the previous one', async 
   const person = await service.personWithTotp(admin)
   const { accessToken: token } = await must(service.signInByTotp(person))
   await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
-  const newPassword = 'another fine battery'
+  const newPassword = NEW_PASSWORD
   await must(call('/auth/password/change', { token, json: { currentPassword: PASSWORD, newPassword } }))
   const after = { ...person, password: newPassword }
   const { challenge } = await begin(after)
