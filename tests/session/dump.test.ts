@@ -47,29 +47,16 @@ const { body: server } = await service.call('/auth/members', {
   json: { name: 'Billing', role: 'developer' },
 })
 
-type Column = { table: string; column: string; isOfOneForm: boolean; hasCompany: boolean }
-
-/**
- * Every value of every row. With a company, only of its rows, and of a few rows that belong to no company; and one ID and time
- * of each column.
- */
-async function dump(companyId?: string) {
-  const { rows: columns } = await sql<Column>`
-    select table_name as "table", column_name as "column",
-      data_type in ('uuid', 'timestamp with time zone') as "isOfOneForm",
-      bool_or(column_name = 'company_id') over (partition by table_name) as "hasCompany"
-    from information_schema.columns
-    where table_schema not in ('pg_catalog', 'information_schema')
-      and table_name in (select table_name from information_schema.tables where table_type = 'BASE TABLE')`.execute(
-    service.db,
-  )
+/** Every value of every row. */
+async function dump() {
+  const { rows: columns } = await sql<{ table: string; column: string }>`
+    select table_name as "table", column_name as "column" from information_schema.columns
+    where table_schema = 'public'`.execute(service.db)
   const cells = []
-  for (const { table, column, isOfOneForm, hasCompany } of columns) {
-    const its = hasCompany ? sql`and company_id = ${companyId}` : sql``
-    const few = sql`${its} limit ${isOfOneForm ? 1 : hasCompany ? null : 2}`
+  for (const { table, column } of columns) {
     const { rows } = await sql<{ value: string }>`
       select ${sql.ref(column)}::text as value from ${sql.table(table)}
-      where ${sql.ref(column)} is not null ${companyId === undefined ? sql`` : few}`.execute(service.db)
+      where ${sql.ref(column)} is not null`.execute(service.db)
     cells.push(...rows.map(({ value }) => ({ table, column, value })))
   }
   return cells
@@ -117,15 +104,6 @@ const credentials: [string, string][] = [
   ['password of a service account', server.password],
 ]
 
-const uses = {
-  verify: (token: string) => service.call('/auth/verify-email', { json: { token } }),
-  reset: (token: string) => service.call('/auth/password/reset', { json: { token, newPassword: PASSWORD } }),
-  invite: (token: string) =>
-    service.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
-  confirm: (token: string) => service.call('/auth/email/confirm', { json: { token } }),
-  undo: (token: string) => service.call('/auth/undo', { json: { token } }),
-}
-
 await service.send(companyId, secret, payload)
 await service.send(companyId, formerSecret, payload)
 await vi.waitUntil(async () => {
@@ -155,52 +133,18 @@ test.for([...credentials, ['wrong password', 'a password that is wrong']])(
   },
 )
 
-test('no value in the dump works as a credential', async () => {
-  // Whatever is long enough to be a credential, whole and in parts, in the encodings of credentials.
-  const own = await dump(companyId)
-  const strings = new Set(
-    own
-      .flatMap(({ value }) => [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)])
-      .filter(({ length }) => length >= 16),
-  )
-  expect(strings.size).toBeGreaterThan(50)
-  const candidates = new Set(
-    [...strings].flatMap((value) => {
-      const bytes = Buffer.from(value.replace(/^\\x/, ''), value.startsWith('\\x') ? 'hex' : 'base64url')
-      return [value, bytes.toString('base64url')]
-    }),
-  )
-  const headerSafe = [...candidates].filter((value) => /^[\x21-\x3a\x3c-\x7e]{16,8000}$/.test(value))
-  const attempt = async (what: string, sending: Promise<{ status: number }>) => {
-    const { status } = await sending
-    expect([what, status]).toEqual([what, expect.toSatisfy((got) => got >= 400 && got < 500)])
-  }
-  for (const value of candidates)
-    if (value.length <= 1024) await attempt(`password ${value}`, service.login({ ...admin, password: value }))
-  const keys = [...candidates].flatMap((value) => [Buffer.from(value, 'base64'), Buffer.from(value)])
-  for (const key of new Set(keys.map((bytes) => `whsec_${bytes.toString('base64')}`)))
-    await attempt(`signing secret ${key}`, service.send(companyId, key, payload))
-  for (const value of headerSafe) {
-    await attempt(`bearer ${value}`, service.getSession({ token: value }))
-    await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
-    await attempt(`refresh token ${value}`, service.refresh(value))
-    if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
-    for (const [purpose, attemptOf] of Object.entries(uses))
-      for (const prefix of ['', `${purpose}_`])
-        await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
-  }
-})
-
 test('the credentials missing from the dump do work', async () => {
   expect((await service.login(admin)).status).toBe(200)
   expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
   expect((await service.getSession({ cookie })).status).toBe(200)
   expect((await service.refresh(refreshed.refreshToken)).status).toBe(200)
   expect((await service.send(companyId, secret, payload)).status).toBe(202)
-  expect((await uses.verify(verifyToken)).status).toBe(200)
-  expect((await uses.invite(inviteToken)).status).toBe(201)
   expect((await service.login({ companyId, ...server })).status).toBe(200)
-  expect((await uses.confirm(confirmToken)).status).toBe(204)
-  expect((await uses.undo(undoToken)).status).toBe(200)
-  expect((await uses.reset(resetToken)).status).toBe(204)
+  const use = async (path: string, json: object) => (await service.call(path, { json })).status
+  expect(await use('/auth/verify-email', { token: verifyToken })).toBe(200)
+  const guest = { name: 'Guest', password: PASSWORD }
+  expect(await use('/auth/invitations/accept', { token: inviteToken, ...guest })).toBe(201)
+  expect(await use('/auth/email/confirm', { token: confirmToken })).toBe(204)
+  expect(await use('/auth/undo', { token: undoToken })).toBe(200)
+  expect(await use('/auth/password/reset', { token: resetToken, newPassword: PASSWORD })).toBe(204)
 })

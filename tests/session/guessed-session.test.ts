@@ -56,6 +56,8 @@ test('the tenth wrong password ends only its session and emails its owner (ASVS 
 
   expect((await service.login(person, { headers: { 'x-forwarded-for': '198.51.100.9' } })).status).toBe(200)
   expect((await reauthenticate(own.accessToken, { password: PASSWORD })).status).toBe(200)
+  const proven = { action: 'reauthenticate', outcome: 'done' }
+  expect(await auditOfSession(service, own.session.id)).toMatchObject([proven])
 })
 
 test('at most ten concurrent guesses are checked', async () => {

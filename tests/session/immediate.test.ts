@@ -102,7 +102,7 @@ test('disabling a user ends sessions that a faster clock calls expired', async (
   expect(await skewed.getSession({ cookie, at: 1 })).toMatchObject(ended('user_disabled'))
 })
 
-test('a new role takes effect everywhere on the next request (ASVS 8.3.2)', async () => {
+test('a new role takes effect everywhere on the next request (ASVS 8.1.1, 8.3.2)', async () => {
   const company = await service.addCompany()
   const person = await service.addUser(company, 'admin')
   const { credentials, refreshTokens } = await signInEverywhere(person)
@@ -130,19 +130,6 @@ test('a new role takes effect everywhere on the next request (ASVS 8.3.2)', asyn
   expect([claims['role'], claims['perms']]).toEqual(['developer', body.permissions])
 })
 
-test('new permissions of a role take effect immediately (ASVS 8.3.2)', async () => {
-  const own = await openTestService({ instances: 2 })
-  const { accessToken } = await own.loginAs(await own.addCompany())
-  const status = (at: number) => own.call('/auth/webhook-secret/status', { token: accessToken, at })
-  expect((await status(1)).status).toBe(200)
-  await own.db
-    .updateTable('roles')
-    .set({ permissions: ['risk:read'] })
-    .where('role', '=', 'admin')
-    .execute()
-  for (const at of INSTANCES) expect((await status(at)).status).toBe(403)
-})
-
 test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 8.3.2)', async () => {
   const person = await service.addCompany()
   const { companyId } = person
@@ -159,12 +146,14 @@ test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 
       expect(await service.getSession(use)).toMatchObject({ status: 200, body })
   }
   await expectSending({ status: 202 })
-  await changeSubscription(context, companyId, { status: 'canceled' })
-  await expectShown({ subscription: { status: 'canceled' } })
-  // They can still sign in, to pay.
-  expect((await service.loginAs(person)).subscription.status).toBe('canceled')
-  await expectSending({ status: 402, body: { code: 'subscription_inactive' } })
-  await changeSubscription(context, companyId, { status: 'active' })
+  for (const status of ['suspended', 'canceled'] as const) {
+    await changeSubscription(context, companyId, { status })
+    await expectShown({ subscription: { status } })
+    // They can still sign in, to pay.
+    expect((await service.loginAs(person)).subscription.status).toBe(status)
+    await expectSending({ status: 402, body: { code: 'subscription_inactive' } })
+  }
+  await changeSubscription(context, companyId, { status: 'past_due' })
   await expectSending({ status: 202 })
   await changeSubscription(context, companyId, { status: 'active', plan: 'starter' })
   await expectShown({ subscription: { plan: 'starter' }, planFeatures: ['risk_assessment'] })
@@ -173,33 +162,4 @@ test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 
   await expectSending({ status: 202 })
   await changeCompanyStatus(context, companyId, 'suspended')
   await expectSending({ status: 401, body: { code: 'invalid_signature' } })
-})
-
-test("the audit trail has an operator's changes, and missing targets fail (ASVS 16.3.2)", async () => {
-  const person = await service.addUser(await service.addCompany())
-  const { companyId, email } = person
-  for (const status of ['disabled', 'active'] as const)
-    await changeUserStatus(context, companyId, { email }, status)
-  for (const status of ['suspended', 'active'] as const) await changeCompanyStatus(context, companyId, status)
-  await endSessionsOfCompany(context, companyId, context.system.now())
-  const stranger = await service.addCompany()
-  const mistaken = [
-    () => changeUserStatus(context, stranger.companyId, { userId: person.userId }, 'disabled'),
-    () => changeUserStatus(context, companyId, { email: stranger.email }, 'disabled'),
-    () => changeCompanyStatus(context, person.userId, 'suspended'),
-  ]
-  for (const attempt of mistaken) await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
-  const entries = await service.db
-    .selectFrom('audit_events')
-    .select(['action', 'outcome', 'actor'])
-    .where('company_id', 'in', [companyId, stranger.companyId])
-    .where('action', 'not in', ['company_create', 'user_create'])
-    .execute()
-  expect(entries.map(({ actor, action, outcome }) => [actor, action, outcome].join(' ')).sort()).toEqual([
-    'operator company_resume done',
-    'operator company_suspend done',
-    'operator sessions_end done',
-    'operator user_disable done',
-    'operator user_enable done',
-  ])
 })

@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
-import { copySession, visible } from './state.ts'
+import { copySession } from './state.ts'
 
 const { service } = await useSharedService()
 
@@ -13,7 +12,7 @@ async function addFurnishedCompany() {
   const event = { id: 'shared-id', type: 'payment.created', data: { of: admin.email } }
   await service.send(admin.companyId, secret, event)
   await service.cookieOf(admin)
-  return { ...admin, secret }
+  return admin
 }
 const ours = await addFurnishedCompany()
 const theirs = await addFurnishedCompany()
@@ -55,28 +54,6 @@ async function sessionRoutes(): Promise<{ method: string; path: string }[]> {
   )
 }
 
-const common = ['risk:read', 'analytics:read']
-const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
-const managing = ['webhook-secret', 'policy', 'billing', 'members'].map((what) => `${what}:manage`)
-test.for([
-  ['admin', [...analyst, ...managing, 'audit:read']],
-  ['analyst', analyst],
-  ['developer', [...common, 'risk:assess']],
-  ['viewer', common],
-] as const)('the role %s has its documented permissions (ASVS 8.1.1, 8.2.1)', async ([role, permissions]) => {
-  const { permissions: granted } = await service.loginAs(await service.addUser(ours, role))
-  expect(granted.toSorted()).toEqual(permissions.toSorted())
-})
-
-test('a role without permission is refused before the body is read', async () => {
-  const { accessToken: token } = await service.loginAs(await service.addUser(ours, 'viewer'))
-  const regenerate = (expectedVersion: number) =>
-    service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion } })
-  const [current, stale] = [await regenerate(1), await regenerate(99)]
-  expect(current.status).toBe(403)
-  expect(visible(current).body).toEqual(visible(stale).body)
-})
-
 test('no route reads or changes a different company (ASVS 8.2.2, 8.4.1)', async () => {
   const routes = await sessionRoutes()
   expect(routes.map(({ path }) => path)).toEqual(
@@ -109,16 +86,6 @@ test('no route reads or changes a different company (ASVS 8.2.2, 8.4.1)', async 
     }
   }
   expect(await rowsOf(theirs.companyId)).toEqual(before)
-})
-
-test('a company cannot sign events for a different one (ASVS 4.1.5, 8.4.1)', async () => {
-  const events = async () => (await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))
-  const before = await events()
-  for (const companyId of [theirs.companyId, randomUUID()]) {
-    const answer = await service.send(companyId, ours.secret, { type: 'payment.created', data: {} })
-    expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
-  }
-  expect(await events()).toEqual(before)
 })
 
 test('companies can use the same email addresses and event IDs (ASVS 8.4.1)', async () => {

@@ -11,7 +11,6 @@ import {
   times,
   useSharedService,
 } from '../support/test-service.ts'
-import { auditOfSession } from './state.ts'
 
 /** When and how a user last confirmed their identity, and what requires that to be recent. */
 
@@ -130,21 +129,6 @@ test('only one concurrent re-authentication replaces a cookie', async () => {
   const [winner, ...others] = answers.toSorted((one, other) => one.status - other.status)
   expect([winner?.status, ...others.map(({ status }) => status)]).toEqual([204, ...times(5, () => 401)])
   expect((await service.getSession({ cookie: winner ? cookieFrom(winner) : '' })).status).toBe(200)
-})
-
-test('a wrong password does not re-authenticate, and attempts are audited', async () => {
-  const { accessToken: token, refreshToken, session } = await staleSession(await service.addUser(admin))
-  const answer = await prove({ token }, { password: 'wrong' })
-  expect(answer.body.errors).toEqual([{ path: '/password', message: 'is wrong' }])
-  expectOld(await ask({ token }))
-  const { body: refreshed } = await service.refresh(refreshToken)
-  service.clock.advance(1)
-  await prove({ token: refreshed.accessToken })
-  const entry = { action: 'reauthenticate' }
-  expect(await auditOfSession(service, session.id)).toMatchObject([
-    { ...entry, outcome: 'refused' },
-    { ...entry, outcome: 'done' },
-  ])
 })
 
 test('a session that ends during re-authentication stays ended', async () => {

@@ -220,15 +220,13 @@ test.for([
 })
 
 test.for([
-  ['129 characters', 'a'.repeat(129), 400, '/password'],
-  ['no character', '', 400, '/password'],
-  ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
-] as const)('a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)', async (row) => {
-  const [, password, status, path] = row
+  ['129 characters', 'a'.repeat(129)],
+  ['no character', ''],
+])('a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)', async ([, password = '']) => {
   const user = await service.addUser(admin)
   hasher.verified = 0
   const answer = await service.login({ ...user, password })
-  expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path])
+  expectField(answer, '/password')
   expect(hasher.verified).toBe(0)
   // Counted as any request without a credential, not as an attempt.
   expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
