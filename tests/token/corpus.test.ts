@@ -1,5 +1,5 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { sessionRow } from '../session/state.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from '../support/forge.ts'
 import { addClient, introspect } from '../support/platform.ts'
@@ -394,11 +394,6 @@ test.for<Row>([
   await expectUntouched()
 })
 
-test('a token of 20 KB is rejected as too large (RFC 6585, section 5)', async () => {
-  const { status, body } = await getSession(bearer('A'.repeat(20_000)))
-  expect([status, body.code]).toEqual([431, 'headers_too_large'])
-})
-
 const genuine = forgery.accessToken
 test.for<[what: string, headers: Record<string, string | string[]>]>([
   ['no Authorization header', {}],
@@ -423,14 +418,4 @@ test('a token is read from one header, and in no query string (RFC 9110, section
   expect((await getSession({ authorization: `bEARER ${genuine}` })).status).toBe(200)
   const inQuery = await service.call(`/auth/session?access_token=${genuine}`, { method: 'GET' })
   expect(inQuery.body.code).toBe('missing_credentials')
-})
-
-test('the log contains no token, valid or not (ASVS 16.2.5)', async () => {
-  const [header, payload, signature] = partsOf(genuine)
-  for (const token of [genuine, `${header}.${payload}A.${signature}`]) {
-    const { headers } = await service.getSession({ token })
-    const lines = () => service.logs.filter((line) => line.includes(String(headers['x-request-id'])))
-    await vi.waitFor(() => expect(lines()).not.toEqual([]), { timeout: 100_000 })
-    for (const part of [payload, signature]) expect(lines().join()).not.toContain(part)
-  }
 })
