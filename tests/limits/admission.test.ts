@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createAdmission } from '../../src/limits/admission.ts'
 
 /** Work whose ends the test decides. */
@@ -27,54 +27,52 @@ function openAdmission(options: { places: number; maxWaiting: number; isOutage?(
 /** Lets everything that can go on do so. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
-  test('an admission runs as many calls as it has slots, then queues', async () => {
-    const { admission, run } = openAdmission({ places: 2, maxWaiting: 2 })
-    const { begun, ends, settled } = startWork(5, run)
-    expect([begun, admission.waiting]).toEqual([[0, 1], 2])
-    ends[1]?.resolve(1)
-    await settle()
-    expect([begun, admission.waiting]).toEqual([[0, 1, 2], 1])
-    for (const { resolve } of ends) resolve(0)
-    expect((await settled).at(-1)).toEqual({
-      status: 'rejected',
-      reason: expect.objectContaining({ code: 'overloaded' }),
-    })
-    expect([begun, admission.waiting]).toEqual([[0, 1, 2, 3], 0])
-    const { begun: next } = startWork(3, run)
-    expect(next).toEqual([0, 1])
+test('an admission runs as many calls as it has slots, then queues (ASVS 15.1.3, 15.2.2)', async () => {
+  const { admission, run } = openAdmission({ places: 2, maxWaiting: 2 })
+  const { begun, ends, settled } = startWork(5, run)
+  expect([begun, admission.waiting]).toEqual([[0, 1], 2])
+  ends[1]?.resolve(1)
+  await settle()
+  expect([begun, admission.waiting]).toEqual([[0, 1, 2], 1])
+  for (const { resolve } of ends) resolve(0)
+  expect((await settled).at(-1)).toEqual({
+    status: 'rejected',
+    reason: expect.objectContaining({ code: 'overloaded' }),
   })
+  expect([begun, admission.waiting]).toEqual([[0, 1, 2, 3], 0])
+  const { begun: next } = startWork(3, run)
+  expect(next).toEqual([0, 1])
+})
 
-  test('an admission gives the slot of a failed call to the next', async () => {
-    const { run } = openAdmission({ places: 1, maxWaiting: 1 })
-    const { begun, ends, settled } = startWork(2, run)
-    ends[0]?.reject(new Error('failed'))
-    ends[1]?.resolve(1)
-    expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
-    expect(begun).toEqual([0, 1])
-    expect(await run(async () => 4)).toBe(4)
-  })
+test('an admission gives the slot of a failed call to the next', async () => {
+  const { run } = openAdmission({ places: 1, maxWaiting: 1 })
+  const { begun, ends, settled } = startWork(2, run)
+  ends[0]?.reject(new Error('failed'))
+  ends[1]?.resolve(1)
+  expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+  expect(begun).toEqual([0, 1])
+  expect(await run(async () => 4)).toBe(4)
+})
 
-  test('an admission does not start a call whose client has left', async () => {
-    const { run } = openAdmission({ places: 1, maxWaiting: 3 })
-    const leaving = new AbortController()
-    const signals = [undefined, leaving.signal, leaving.signal, undefined].values()
-    const { begun, ends, settled } = startWork(4, (work) => run(work, signals.next().value))
-    leaving.abort()
-    for (const { resolve } of ends) resolve(1)
-    const statuses = (await settled).map(({ status }) => status).join(' ')
-    expect(statuses).toBe('fulfilled rejected rejected fulfilled')
-    expect(begun).toEqual([0, 3])
-    expect(await run(async () => 4)).toBe(4)
-  })
+test('an admission does not start a call whose client has left', async () => {
+  const { run } = openAdmission({ places: 1, maxWaiting: 3 })
+  const leaving = new AbortController()
+  const signals = [undefined, leaving.signal, leaving.signal, undefined].values()
+  const { begun, ends, settled } = startWork(4, (work) => run(work, signals.next().value))
+  leaving.abort()
+  for (const { resolve } of ends) resolve(1)
+  const statuses = (await settled).map(({ status }) => status).join(' ')
+  expect(statuses).toBe('fulfilled rejected rejected fulfilled')
+  expect(begun).toEqual([0, 3])
+  expect(await run(async () => 4)).toBe(4)
+})
 
-  test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async () => {
-    const { admission, run } = openAdmission({ places: 1, maxWaiting: 3, isOutage: () => true })
-    const { begun, ends, settled } = startWork(3, run)
-    const outage = new Error('outage')
-    ends[0]?.reject(outage)
-    expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
-    expect([begun, admission.waiting]).toEqual([[0], 0])
-    expect(await run(async () => 4)).toBe(4)
-  })
+test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async () => {
+  const { admission, run } = openAdmission({ places: 1, maxWaiting: 3, isOutage: () => true })
+  const { begun, ends, settled } = startWork(3, run)
+  const outage = new Error('outage')
+  ends[0]?.reject(outage)
+  expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
+  expect([begun, admission.waiting]).toEqual([[0], 0])
+  expect(await run(async () => 4)).toBe(4)
 })

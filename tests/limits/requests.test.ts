@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 import { countStatuses, expectLimited, from, newAddress, remaining } from './limited.ts'
 
@@ -11,56 +11,52 @@ const service = await openTestService({
     TRUST_PROXY: '127.0.0.1/32',
     RATE_LIMIT_SCALE: '1',
     LIMIT_REFRESH: '6/60',
-    LIMIT_SESSION: '8/60',
     LIMIT_INGEST: '3/60',
     LIMIT_REFUSALS: '12/60',
-    LIMIT_ANONYMOUS: '40/60',
   },
 })
 const payload = { type: 'payment.created', data: {} }
 
-describe('refreshes of one session', () => {
-  test('refreshes above the limit consume no token, and retries count', async () => {
-    const admin = await service.addCompany()
-    const { refreshToken, session } = await service.loginAs(admin)
-    let [token, previous] = [refreshToken, refreshToken]
-    // Each twice, with the same idempotency key.
-    for (const left of [5, 4, 3, 2, 1, 0]) {
-      const key = `refresh-${Math.floor(left / 2)}`
-      const answer = await service.refresh(token, { at: left % 2, key })
-      expect([answer.status, remaining(answer)]).toEqual([200, left])
-      expect(answer.headers['ratelimit-policy']).toBe('"refresh";q=6;w=60')
-      if (left % 2 === 0) [token, previous] = [answer.body.refreshToken, token]
-    }
-    const row = service.db.selectFrom('sessions').selectAll().where('session_id', '=', session.id)
-    const before = await row.executeTakeFirstOrThrow()
-    for (const at of [0, 1]) {
-      expectLimited(await service.refresh(token, { at }), 'refresh', 6, 60)
-      expectLimited(await service.refresh(previous, { at, key: 'refresh-0' }), 'refresh', 6, 60)
-    }
-    expect(await row.executeTakeFirstOrThrow()).toEqual(before)
-    const other = await service.loginAs(admin)
-    expect((await service.refresh(other.refreshToken)).status).toBe(200)
-    // The window ends by the clock of the database, which no test can move; so the window moves.
-    await sql`update sessions set window_started_at = window_started_at - interval '60 s'
-      where session_id = ${session.id}`.execute(service.db)
-    const answer = await service.refresh(token, { at: 1 })
-    expect([answer.status, remaining(answer)]).toEqual([200, 5])
-  })
+test('refreshes above the limit consume no token, and retries count', async () => {
+  const admin = await service.addCompany()
+  const { refreshToken, session } = await service.loginAs(admin)
+  let [token, previous] = [refreshToken, refreshToken]
+  // Each twice, with the same idempotency key.
+  for (const left of [5, 4, 3, 2, 1, 0]) {
+    const key = `refresh-${Math.floor(left / 2)}`
+    const answer = await service.refresh(token, { at: left % 2, key })
+    expect([answer.status, remaining(answer)]).toEqual([200, left])
+    expect(answer.headers['ratelimit-policy']).toBe('"refresh";q=6;w=60')
+    if (left % 2 === 0) [token, previous] = [answer.body.refreshToken, token]
+  }
+  const row = service.db.selectFrom('sessions').selectAll().where('session_id', '=', session.id)
+  const before = await row.executeTakeFirstOrThrow()
+  for (const at of [0, 1]) {
+    expectLimited(await service.refresh(token, { at }), 'refresh', 6, 60)
+    expectLimited(await service.refresh(previous, { at, key: 'refresh-0' }), 'refresh', 6, 60)
+  }
+  expect(await row.executeTakeFirstOrThrow()).toEqual(before)
+  const other = await service.loginAs(admin)
+  expect((await service.refresh(other.refreshToken)).status).toBe(200)
+  // The window ends by the clock of the database, which no test can move; so the window moves.
+  await sql`update sessions set window_started_at = window_started_at - interval '60 s'
+    where session_id = ${session.id}`.execute(service.db)
+  const answer = await service.refresh(token, { at: 1 })
+  expect([answer.status, remaining(answer)]).toEqual([200, 5])
+})
 
-  test('refreshes count races, and audit no more than the limit', async () => {
-    const { refreshToken, session } = await service.loginAs(await service.addCompany())
-    const { body: next } = await service.refresh(refreshToken)
-    // Ahead of the clock of the database, so that the race lasts.
-    await sql`update sessions set rotated_at = rotated_at + interval '1 hour'
-      where session_id = ${session.id}`.execute(service.db)
-    for (const _ of times(5, () => 0))
-      expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
-    for (const token of [refreshToken, next.refreshToken])
-      expectLimited(await service.refresh(token), 'refresh', 6, 60)
-    const audited = service.db.selectFrom('audit_events').select('audit_id').where('action', '=', 'refresh')
-    expect(await audited.where('session_id', '=', session.id).execute()).toHaveLength(5)
-  })
+test('refreshes count races, and audit no more than the limit', async () => {
+  const { refreshToken, session } = await service.loginAs(await service.addCompany())
+  const { body: next } = await service.refresh(refreshToken)
+  // Ahead of the clock of the database, so that the race lasts.
+  await sql`update sessions set rotated_at = rotated_at + interval '1 hour'
+    where session_id = ${session.id}`.execute(service.db)
+  for (const _ of times(5, () => 0))
+    expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
+  for (const token of [refreshToken, next.refreshToken])
+    expectLimited(await service.refresh(token), 'refresh', 6, 60)
+  const audited = service.db.selectFrom('audit_events').select('audit_id').where('action', '=', 'refresh')
+  expect(await audited.where('session_id', '=', session.id).execute()).toHaveLength(5)
 })
 
 test('all admins of a company share 5 regenerations an hour, on all instances', async () => {
@@ -89,71 +85,34 @@ test('all admins of a company share 5 regenerations an hour, on all instances', 
   expect([again.status, again.body.version]).toEqual([200, 6])
 })
 
-describe('limits in memory', () => {
-  test('refused credentials are limited by network, by each instance (ASVS 6.3.1)', async () => {
-    const { accessToken } = await service.loginAs(await service.addCompany())
-    const headers = from(newAddress())
-    const kinds: (() => Promise<Answer>)[] = [
-      () => service.getSession({ headers }),
-      () => service.getSession({ headers, token: 'x.y.z' }),
-      () => service.getSession({ headers, cookie: 'A'.repeat(43) }),
-      () => service.refresh('x.y.z', { headers }),
-      () => service.call('/auth/logout', { headers }),
-      () => service.call('/auth/webhook-secret/status', { headers, token: 'x' }),
-    ]
-    const answers = await Promise.all([...kinds, ...kinds].map((refused) => refused()))
-    expect(countStatuses(answers)).toEqual({ 401: 12 })
-    for (const refused of kinds) expectLimited(await refused(), 'refusals', 12, 60)
-    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
-    expect((await service.getSession({ headers: from(newAddress()) })).status).toBe(401)
-    expect((await service.getSession({ headers, at: 1 })).status).toBe(401)
-  })
+test('refused credentials are limited by network, by each instance (ASVS 6.3.1)', async () => {
+  const { accessToken } = await service.loginAs(await service.addCompany())
+  const headers = from(newAddress())
+  const kinds: (() => Promise<Answer>)[] = [
+    () => service.getSession({ headers }),
+    () => service.getSession({ headers, token: 'x.y.z' }),
+    () => service.getSession({ headers, cookie: 'A'.repeat(43) }),
+    () => service.refresh('x.y.z', { headers }),
+    () => service.call('/auth/logout', { headers }),
+    () => service.call('/auth/webhook-secret/status', { headers, token: 'x' }),
+  ]
+  const answers = await Promise.all([...kinds, ...kinds].map((refused) => refused()))
+  expect(countStatuses(answers)).toEqual({ 401: 12 })
+  for (const refused of kinds) expectLimited(await refused(), 'refusals', 12, 60)
+  expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
+  expect((await service.getSession({ headers: from(newAddress()) })).status).toBe(401)
+  expect((await service.getSession({ headers, at: 1 })).status).toBe(401)
+})
 
-  test('other requests without a credential are limited by network', async () => {
-    const { accessToken } = await service.loginAs(await service.addCompany())
-    const headers = from(newAddress())
-    const kinds: (() => Promise<Answer>)[] = [
-      () => service.call('/.well-known/jwks.json', { method: 'GET', headers }),
-      () => service.call('/nothing/here', { method: 'GET', headers }),
-      () => service.call('/auth/login', { method: 'GET', headers }),
-      () => service.call('/auth/login', { headers, json: { email: 'x' } }),
-    ]
-    const answers = await Promise.all(kinds.flatMap((ask) => times(10, ask)))
-    expect(countStatuses(answers)).toEqual({ 200: 10, 404: 10, 405: 10, 400: 10 })
-    expect(Math.min(...answers.map(remaining))).toBe(0)
-    for (const ask of kinds) expectLimited(await ask(), 'anonymous', 40, 60)
-    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
-  })
-
-  test('requests are limited by session, with a token or a cookie', async () => {
-    const admin = await service.addCompany()
-    const { accessToken } = await service.loginAs(admin)
-    for (const credential of [{ token: accessToken }, { cookie: await service.cookieOf(admin) }]) {
-      for (let left = 7; left >= 0; left -= 1) {
-        const answer = await service.getSession(credential)
-        expect([answer.status, remaining(answer)]).toEqual([200, left])
-      }
-      expectLimited(await service.getSession(credential), 'session', 8, 60)
+test('requests with a valid signature are limited by company', async () => {
+  for (const { companyId, ...owner } of [await service.addCompany(), await service.addCompany()]) {
+    const secret = await service.newSecret({ companyId, ...owner })
+    for (let left = 2; left >= 0; left -= 1) {
+      const answer = await service.send(companyId, secret, payload)
+      expect([answer.status, remaining(answer)]).toEqual([202, left])
     }
-    const another = await service.loginAs(admin)
-    expect((await service.getSession({ token: another.accessToken })).status).toBe(200)
-  })
-
-  test('requests with a valid signature are limited by company', async () => {
-    for (const { companyId, ...owner } of [await service.addCompany(), await service.addCompany()]) {
-      const secret = await service.newSecret({ companyId, ...owner })
-      for (const _ of times(4, () => 0)) {
-        const forged = `whsec_${Buffer.alloc(32).toString('base64')}`
-        const headers = from(newAddress())
-        expect((await service.send(companyId, forged, payload, { headers })).status).toBe(401)
-      }
-      for (let left = 2; left >= 0; left -= 1) {
-        const answer = await service.send(companyId, secret, payload)
-        expect([answer.status, remaining(answer)]).toEqual([202, left])
-      }
-      expectLimited(await service.send(companyId, secret, payload), 'ingest', 3, 60)
-      const stored = service.db.selectFrom('events').select('event_id').where('company_id', '=', companyId)
-      expect(await stored.execute()).toHaveLength(3)
-    }
-  })
+    expectLimited(await service.send(companyId, secret, payload), 'ingest', 3, 60)
+    const stored = service.db.selectFrom('events').select('event_id').where('company_id', '=', companyId)
+    expect(await stored.execute()).toHaveLength(3)
+  }
 })
