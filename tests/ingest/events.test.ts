@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
-import { changeSubscription } from '../../src/operator/companies.ts'
 import { countWaiting, openTestService, times, useSharedService } from '../support/test-service.ts'
 
 const { service } = await useSharedService()
@@ -202,13 +201,8 @@ test.each([
   ],
   [
     'how a number is written',
-    '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0,"d":1,"e":9007199254740993}}',
+    '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0e-20000,"d":1,"e":9007199254740993}}',
     '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1,"c":-0,"d":1.0,"e":9007199254740993.0}}',
-  ],
-  [
-    'all of these',
-    '{"id":"ID","type":"a","data":{"a":[1.0,"é"],"b":0e-20000,"2":{}}}',
-    '{"id":"ID","type":"a","data":{"2":{},"b":-0.0, "a":[1,"\\u00e9"]}}',
   ],
 ])('an event is a duplicate when it differs only in %s', async (_name, one, other) => {
   const id = newId()
@@ -274,92 +268,71 @@ test('data of a different length conflicts before Postgres parses it', async () 
 
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
 
-describe('concurrent requests on two instances (ASVS 2.3.4, 15.4.2)', () => {
-  test('an event sent 50 times concurrently is stored once', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { send, stored } = await openSender()
-      const answers = await Promise.all(times(50, (index) => send(event('same'), { at: index % 2 })))
-      expect(answers.map(({ status }) => status)).toEqual(times(50, () => 202))
-      expect(sum(answers.map(({ body }) => body.accepted))).toBe(1)
-      expect(sum(answers.map(({ body }) => body.duplicates))).toBe(49)
-      expect(await stored()).toHaveLength(1)
-    }
-  })
-
-  test('one of 50 concurrent contents for one event ID is stored', async () => {
+test('an event sent 50 times concurrently is stored once (ASVS 2.3.4, 15.4.2)', async () => {
+  for (let round = 0; round < 5; round += 1) {
     const { send, stored } = await openSender()
-    const answers = await Promise.all(
-      times(50, (index) => {
-        const mine = event('contested', { index })
-        return send(index % 3 ? mine : { events: [event(`beside-${index}`), mine] }, { at: index % 2 })
-      }),
-    )
-    const winners = answers.flatMap(({ status }, index) => (status === 202 ? [index] : []))
-    expect(winners).toHaveLength(1)
-    expect(answers.filter(({ status }) => status === 409)).toHaveLength(49)
-    const rows = await stored()
-    expect(rows.find(({ event_id }) => event_id === 'contested')?.data).toEqual({ index: winners[0] })
-    expect(rows).toHaveLength(winners.some((index) => index % 3 === 0) ? 2 : 1)
-  })
-
-  test('overlapping batches in opposite orders store each event once, and never deadlock (ASVS 15.4.3)', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { send, stored } = await openSender()
-      const events = times(60, (index) => event(`${index}`))
-      const batches = [
-        ...times(12, (index) => (index % 2 ? events : events.toReversed())),
-        ...times(20, (index) => times(10, (offset) => event(`${(index * 6 + offset) % 60}`))),
-      ]
-      const [batched, single] = await Promise.all([
-        Promise.all(batches.map((events, index) => send({ events }, { at: index % 2 }))),
-        Promise.all(times(4, (index) => send(event(`${index * 12}`), { at: index % 2 }))),
-      ])
-      for (const [index, { status, body }] of batched.entries())
-        expect([status, body.accepted + body.duplicates]).toEqual([202, batches[index]?.length])
-      expect(single.map(({ status }) => status)).toEqual(times(4, () => 202))
-      expect(sum([...batched, ...single].map(({ body }) => body.accepted))).toBe(60)
-      expect(await stored()).toHaveLength(60)
-    }
-  })
-
-  test('one of two contradicting batches is stored, whole (ASVS 2.3.3)', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { send, stored } = await openSender()
-      const batchOf = (side: string) => [
-        event(`a-${side}`),
-        ...times(30, (index) => event(`shared-${index}`, { side })),
-        event(`z-${side}`),
-      ]
-      const answers = await Promise.all([
-        send({ events: batchOf('left') }, { at: 0 }),
-        send({ events: batchOf('right').toReversed() }, { at: 1 }),
-      ])
-      expect(answers.map(({ status }) => status).sort()).toEqual([202, 409])
-      const winner = answers[0]?.status === 202 ? 'left' : 'right'
-      const expected = batchOf(winner).map(({ id, data }) => [id, data])
-      expect((await stored()).map(({ event_id, data }) => [event_id, data]).sort()).toEqual(expected.sort())
-    }
-  })
+    const answers = await Promise.all(times(50, (index) => send(event('same'), { at: index % 2 })))
+    expect(answers.map(({ status }) => status)).toEqual(times(50, () => 202))
+    expect(sum(answers.map(({ body }) => body.accepted))).toBe(1)
+    expect(sum(answers.map(({ body }) => body.duplicates))).toBe(49)
+    expect(await stored()).toHaveLength(1)
+  }
 })
 
-test.each([
-  ['past_due', 'enterprise', 202],
-  ['suspended', 'enterprise', 'subscription_inactive'],
-  ['canceled', 'starter', 'subscription_inactive'],
-  ['active', 'starter', 'feature_not_in_plan'],
-] as const)(
-  'the next request of a %s %s subscription returns %s (ASVS 8.3.2)',
-  async (status, plan, result) => {
-    const { companyId, send, stored } = await openSender()
-    expect((await send(event())).status).toBe(202)
-    await changeSubscription(service.context, companyId, { status, plan })
-    for (const [at, payload] of [event(), { events: [event(), event()] }].entries()) {
-      const answer = await send(payload, { at })
-      expect(answer.status === 402 ? answer.body.code : answer.status).toBe(result)
-    }
-    expect(await stored()).toHaveLength(result === 202 ? 4 : 1)
-  },
-)
+test('one of 50 concurrent contents for one event ID is stored', async () => {
+  const { send, stored } = await openSender()
+  const answers = await Promise.all(
+    times(50, (index) => {
+      const mine = event('contested', { index })
+      return send(index % 3 ? mine : { events: [event(`beside-${index}`), mine] }, { at: index % 2 })
+    }),
+  )
+  const winners = answers.flatMap(({ status }, index) => (status === 202 ? [index] : []))
+  expect(winners).toHaveLength(1)
+  expect(answers.filter(({ status }) => status === 409)).toHaveLength(49)
+  const rows = await stored()
+  expect(rows.find(({ event_id }) => event_id === 'contested')?.data).toEqual({ index: winners[0] })
+  expect(rows).toHaveLength(winners.some((index) => index % 3 === 0) ? 2 : 1)
+})
+
+test('overlapping batches in opposite orders store each event once, and never deadlock (ASVS 15.4.3)', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const { send, stored } = await openSender()
+    const events = times(60, (index) => event(`${index}`))
+    const batches = [
+      ...times(12, (index) => (index % 2 ? events : events.toReversed())),
+      ...times(20, (index) => times(10, (offset) => event(`${(index * 6 + offset) % 60}`))),
+    ]
+    const [batched, single] = await Promise.all([
+      Promise.all(batches.map((events, index) => send({ events }, { at: index % 2 }))),
+      Promise.all(times(4, (index) => send(event(`${index * 12}`), { at: index % 2 }))),
+    ])
+    for (const [index, { status, body }] of batched.entries())
+      expect([status, body.accepted + body.duplicates]).toEqual([202, batches[index]?.length])
+    expect(single.map(({ status }) => status)).toEqual(times(4, () => 202))
+    expect(sum([...batched, ...single].map(({ body }) => body.accepted))).toBe(60)
+    expect(await stored()).toHaveLength(60)
+  }
+})
+
+test('one of two contradicting batches is stored, whole (ASVS 2.3.3)', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const { send, stored } = await openSender()
+    const batchOf = (side: string) => [
+      event(`a-${side}`),
+      ...times(30, (index) => event(`shared-${index}`, { side })),
+      event(`z-${side}`),
+    ]
+    const answers = await Promise.all([
+      send({ events: batchOf('left') }, { at: 0 }),
+      send({ events: batchOf('right').toReversed() }, { at: 1 }),
+    ])
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409])
+    const winner = answers[0]?.status === 202 ? 'left' : 'right'
+    const expected = batchOf(winner).map(({ id, data }) => [id, data])
+    expect((await stored()).map(({ event_id, data }) => [event_id, data]).sort()).toEqual(expected.sort())
+  }
+})
 
 test.each<[name: string, payload: unknown, answer: object]>([
   ['an event', event('held'), accepted(0, 1)],
