@@ -139,18 +139,3 @@ test('a window that a fast clock started ends one window after the present', asy
   await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
   expect(await counters.consume(tries, ['x'], now + 60_000)).toMatchObject({ remaining: 2 })
 })
-
-test('instances whose clocks are a minute apart share a window', async () => {
-  const tries = { ...limit, name: 'apart', max: 10 }
-  const now = service.clock.now()
-  const answers = []
-  for (const use of times(40, (index) => index)) {
-    const at = use % 2 === 0 ? now : now + 60_000
-    answers.push(await counters.consume(tries, ['x'], at).catch((refusal) => refusal))
-  }
-  const passed = answers.filter((answer) => 'remaining' in answer)
-  // The clock that is ahead ends a window of the other one once.
-  expect(passed.length).toBeGreaterThanOrEqual(10)
-  expect(passed.length).toBeLessThanOrEqual(11)
-  for (const { resetSeconds } of passed) expect(resetSeconds).toBeLessThanOrEqual(60)
-})

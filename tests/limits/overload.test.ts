@@ -72,11 +72,9 @@ test('the 503 of an outage does not wait for the refund of the attempt', async (
     () => service.login(person),
     () => service.call('/auth/reauthenticate', { json, token }),
   ]) {
-    const [counted, locked, answered] = [
-      Promise.withResolvers<void>(),
-      Promise.withResolvers<void>(),
-      Promise.withResolvers<void>(),
-    ]
+    const counted = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const answered = Promise.withResolvers<void>()
     const before = await selectCounters(service)
     hasher.beforeVerifying = async () => {
       hasher.beforeVerifying = undefined

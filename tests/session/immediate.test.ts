@@ -8,7 +8,7 @@ import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts
 import { decode, partsOf } from '../support/forge.ts'
 import { addClient, introspect } from '../support/platform.ts'
 import type { Credential } from '../support/second-factors.ts'
-import { createClock, openTestService, type Person, useSharedService } from '../support/test-service.ts'
+import { type Person, useSharedService } from '../support/test-service.ts'
 import { ended } from './state.ts'
 
 /** What an operator changes takes effect on the next request, on every instance, for every credential. */
@@ -88,18 +88,6 @@ test.for<[act: string, reason: string, wholeCompany: boolean, end: Act, undo?: A
     await expectEnded(sessions, reason)
   }
   await expectAlive(await signInEverywhere(person))
-})
-
-test('disabling a user ends sessions that a faster clock calls expired', async () => {
-  const [ahead, behind] = [createClock(), createClock()]
-  ahead.advance(60)
-  const skewed = await openTestService({ instances: 2, clocks: [ahead, behind] })
-  const person = await skewed.addUser(await skewed.addCompany())
-  const cookie = await skewed.cookieOf(person, { at: 1 })
-  for (const clock of [ahead, behind]) clock.advance(skewed.config.cookieIdleSeconds - 30)
-  for (const status of ['disabled', 'active'] as const)
-    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, status)
-  expect(await skewed.getSession({ cookie, at: 1 })).toMatchObject(ended('user_disabled'))
 })
 
 test('a new role takes effect everywhere on the next request (ASVS 8.1.1, 8.3.2)', async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { newAddress } from '../limits/limited.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { COOKIE_MODE } from '../support/second-factors.ts'
 import {
@@ -29,13 +30,6 @@ const admin = await service.addCompany()
 const { db, clock } = service
 const DAY = 86_400
 const WRONG = { password: 'not the password' }
-
-let hosts = 0
-/** An address in a network of its own. */
-const newAddress = () => {
-  hosts += 1
-  return `198.51.${Math.floor(hosts / 250)}.${(hosts % 250) + 1}`
-}
 
 const from = (address: string, browser = {}) => ({ headers: { 'x-forwarded-for': address, ...browser } })
 
