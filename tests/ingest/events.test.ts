@@ -220,11 +220,7 @@ test.each([
   ['types of values', '"type":"a","data":{"a":1,"b":"1"}', '"type":"a","data":{"b":1,"a":"1"}'],
   ['a name with null', '"type":"a","data":{"a":null}', '"type":"a","data":{}'],
   ['a large number', '"type":"a","data":{"a":9007199254740993}', '"type":"a","data":{"a":9007199254740992}'],
-  [
-    'a number with many digits',
-    '"type":"a","data":{"a":1,"b":99.989999999999995}',
-    '"type":"a","data":{"b":99.989999999999994,"a":1}',
-  ],
+  ['its digits', '"type":"a","data":{"a":99.989999999999995}', '"type":"a","data":{"a":99.989999999999994}'],
 ])('an event that differs in %s conflicts, and nothing is stored', async (_name, one, other) => {
   const { send, stored } = await openSender()
   const of = (id: string, content: string) => `{"id":"${id}",${content}}`
