@@ -35,7 +35,8 @@ export async function answersOn(socket: Socket): Promise<RawAnswer[]> {
 /** Splits what came over one connection into its answers (RFC 9112, section 6). */
 function parseAnswers(text: string): RawAnswer[] {
   if (text === '') return []
-  const [, status, fields = '', rest = ''] = /^HTTP\/1\.1 (\d{3}) .*?\r\n(.*?)\r\n\r\n(.*)$/s.exec(text) ?? []
+  const [, status, fields = '', rest = ''] =
+    /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n(.*)$/s.exec(text) ?? []
   const headers: RawAnswer['headers'] = {}
   for (const [, name = '', value = ''] of fields.matchAll(/^([^:\n]+): *(.*)/gm))
     headers[name.toLowerCase()] = value
