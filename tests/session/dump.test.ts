@@ -3,11 +3,13 @@ import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
-import { PASSWORD, type Person, useSharedService } from '../support/test-service.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { openTestService, PASSWORD, type Person } from '../support/test-service.ts'
 
 /** A stolen database or backup opens nothing (ASVS 6.5.2, 11.4.2, 13.3.1). */
 
-const { service, mailbox } = await useSharedService()
+const mailbox = await openMailbox()
+const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
 const admin = await service.addCompany()
 const { companyId } = admin
 const tokens = await service.loginAs(admin)
