@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { explain, readVariables } from '../src/startup.ts'
+import { explain, readVariables } from '../src/process/startup.ts'
 import { readOpenApi } from './kit/openapi.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { auditRoutes } from './audit/routes.ts'
-import { type Context, type ContextOptions, createContext } from './context.ts'
 import { guideOf, PLATFORM_GUIDE } from './guide.ts'
+import { type Context, type ContextOptions, createContext } from './http/context.ts'
 import { createHttpApps, type HttpOptions } from './http/http-app.ts'
 import { openapiRoutes } from './http/openapi/document.ts'
 import { pagesPlugin } from './http/pages.ts'
@@ -13,18 +13,21 @@ import { companyRoutes } from './member/company-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
+import { PAGE_PATHS } from './pages/paths.ts'
 import { clientGuard, scopeGuard } from './platform/client-guard.ts'
 import { createFeed, type Feed } from './platform/feed.ts'
 import { feedRoutes } from './platform/feed-routes.ts'
 import { introspectionRoutes, verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
-import { credentialGuard } from './session/credential-guard.ts'
-import { enrolmentGuard } from './session/enrolment-guard.ts'
+import {
+  credentialGuard,
+  enrolmentGuard,
+  permissionGuard,
+  recentProofGuard,
+  sessionGuard,
+} from './session/guards.ts'
 import { createSessionLookUp, type SessionLookUp } from './session/look-up.ts'
-import { permissionGuard } from './session/permission-guard.ts'
-import { recentProofGuard } from './session/recent-proof-guard.ts'
 import { currentSessionRoutes, logoutRoutes, ownSessionRoutes, refreshRoutes } from './session/routes.ts'
-import { sessionGuard } from './session/session-guard.ts'
 import { reauthenticateRoutes, signInRoutes } from './sign-in/routes.ts'
 import { signingSecretPlugin } from './signing-secret/plugin.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
@@ -49,7 +52,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
   if (config.hasPages) {
     await app.register(async (open) => {
       await open.register(publicGuard)
-      await open.register(pagesPlugin)
+      await open.register(pagesPlugin, { paths: PAGE_PATHS })
     })
   }
   await app.register(

@@ -1,5 +1,4 @@
 import { type Static, Type } from '@sinclair/typebox'
-import type { LimitState } from './limits/list.ts'
 
 /** Every public error: status, category, title. The code is also the last part of the problem's URN. */
 export const catalogue = {
@@ -70,6 +69,15 @@ export interface SecondFactorRequest {
   challenge: string
   methods: string[]
   passkeyOptions?: object
+}
+
+/** What is left of a limit. */
+export interface LimitState {
+  name: string
+  max: number
+  windowSeconds: number
+  remaining: number
+  resetSeconds: number
 }
 
 export interface RefusalContext {

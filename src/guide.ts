@@ -1,10 +1,10 @@
 import { ACTIONS } from './audit/entry.ts'
 import { PLAN_FEATURES, ROLE_PERMISSIONS } from './company/account.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
+import { COUNTED, type Limits } from './config/limits.ts'
 import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from './crypto/password-policy.ts'
 import { type ProblemCode, statusOf } from './errors.ts'
 import { CODES } from './http/openapi/codes.ts'
-import { COUNTED, type Limits } from './limits/list.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, issuerOf } from './token/claims.ts'
 
 /** The text at the beginning of the OpenAPI document: what schemas cannot say, with the numbers of this service. */

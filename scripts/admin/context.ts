@@ -3,7 +3,7 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createIsBreached } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
-import { open, openForMigrations } from '../../src/startup.ts'
+import { open, openForMigrations } from '../../src/process/startup.ts'
 import { realSystem } from '../../src/system.ts'
 
 /** What commands work with: the database, the keys, and a password. */

@@ -1,6 +1,6 @@
 import { findByHandle } from '../../src/company/handles-repository.ts'
 import { Problem, statusOf } from '../../src/errors.ts'
-import { explain } from '../../src/startup.ts'
+import { explain } from '../../src/process/startup.ts'
 import { ID } from '../../src/system.ts'
 import { type Commands, readCommand, shellUserOf } from './command-line.ts'
 import { COMPANY_COMMANDS } from './companies.ts'

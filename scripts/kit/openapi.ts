@@ -1,6 +1,6 @@
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import { buildApp } from '../../src/app.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'

@@ -1,5 +1,5 @@
 import { createSigner } from 'fast-jwt'
-import { type Config, loadConfig } from '../../src/config.ts'
+import { type Config, loadConfig } from '../../src/config/config.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { MasterKey } from '../config-forms.ts'
+import type { MasterKey } from '../config/forms.ts'
 import { deriveKey } from './sealing.ts'
 
 /** Keyed digests: without the master key, a copy of the database reveals no code, and none can be forged. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import proxyAddr from '@fastify/proxy-addr'
-import { toNetworks } from '../config-forms.ts'
+import { toNetworks } from '../config/forms.ts'
 
 export type Trust = (ipAddress: string | undefined) => boolean
 

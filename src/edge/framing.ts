@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem } from '../errors.ts'
-import { headerValues } from '../header-values.ts'
+import { headerValues } from './header-values.ts'
 
 /** Refuses requests that Node's parser accepts but a proxy in front of it can read differently (RFC 9112). */
 

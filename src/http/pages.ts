@@ -6,7 +6,6 @@ import fastifyStatic from '@fastify/static'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { PAGE_PATHS } from '../pages/paths.ts'
 import { findPages } from './built-pages.ts'
 
 /** Serves the web application: one page at each of its paths, and what it loads. */
@@ -37,11 +36,11 @@ async function files(app: FastifyInstance): Promise<void> {
   })
 }
 
-async function plugin(app: FastifyInstance): Promise<void> {
+async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[] }): Promise<void> {
   app.addHook('onSend', fromMemory())
   // Queries are those of the pages: their filters.
   const schema = { hide: true, querystring: Type.Object({}) }
-  for (const path of PAGE_PATHS) app.get(path, { schema }, sendPage)
+  for (const path of paths) app.get(path, { schema }, sendPage)
   for (const [path, page] of Object.entries(REDIRECTS)) {
     // Not for good: an instance of the release before has a page there.
     app.get(path, { schema }, async (_request, reply) => withPolicy(reply).redirect(page, 302))

@@ -1,5 +1,5 @@
+import type { Limit, Limits } from '../config/limits.ts'
 import { type ClaimedSender, createKnownSenders, createRefusedCredentials } from '../limits/known-senders.ts'
-import type { Limit, Limits } from '../limits/list.ts'
 import type { MemoryCounter } from '../limits/memory.ts'
 import { type ByNetwork, byNetwork } from '../limits/subject.ts'
 import type { System } from '../system.ts'

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { Limit } from '../config/limits.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isUniqueViolation } from '../database/faults.ts'
 import type { KeptObject } from '../http/strict-json.ts'
-import type { Limit } from '../limits/list.ts'
 import { countTrialBytes, isTrialRace, isTrialUsedUp, trialBytes } from './trial-repository.ts'
 
 /** Stores events: one row per company and event id, never changed. */

@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { IngestBody, IngestHeaders, IngestReply, MAX_BODY_BYTES } from './schemas.ts'

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { Limit } from '../config/limits.ts'
 import { codeOf } from '../database/faults.ts'
-import type { Limit } from '../limits/list.ts'
 
 /**
  * What companies on a trial can send in a day, counted in the statement that stores their events. It reads the counter first, and

@@ -1,6 +1,5 @@
 import { LruMap } from 'toad-cache'
-import { Problem } from '../errors.ts'
-import type { LimitState } from './list.ts'
+import { type LimitState, Problem } from '../errors.ts'
 import { counterOf, type Quota } from './subject.ts'
 
 /** How answers report a limit, and a short memory of limits that were used up. */

@@ -1,5 +1,5 @@
+import type { Limit } from '../config/limits.ts'
 import { Problem } from '../errors.ts'
-import type { Limit } from './list.ts'
 
 /** Beyond the calls that run. */
 const WAITING_PER_RUNNING = 4

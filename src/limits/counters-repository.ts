@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { Limit } from '../config/limits.ts'
 import type { Executor } from '../database/connect.ts'
 import { windowAt } from './fragments.ts'
-import type { Limit } from './list.ts'
 
 /** The counters of limits. They belong to no company, since many of them count networks. */
 

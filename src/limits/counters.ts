@@ -1,11 +1,11 @@
+import type { Limit } from '../config/limits.ts'
 import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { isOutage } from '../database/faults.ts'
-import { Problem, statusOf } from '../errors.ts'
+import { type LimitState, Problem, statusOf } from '../errors.ts'
 import { createUsedUpMemory, rateLimited } from './answer.ts'
 import type { Count, Refund, Use } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
-import { type Limit, type LimitState, stateOf } from './list.ts'
 import { byNetwork, counterOf, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
 
 /** Counters in Postgres, for all instances. One statement counts and decides, so parallel requests cannot exceed a limit. */
@@ -122,4 +122,15 @@ export async function clearCounters(
   // Any IPv6 network names both counters of a network.
   for (const { limit: one } of quotasOf(limit, byNetwork('::', ...account)))
     await repository.deleteCountersLike(db, counterOf({ limit: one, values: account }))
+}
+
+/** `left` is below 0 if a use was refused. `endsAt` is in milliseconds. */
+function stateOf(limit: Limit, left: number, endsAt: number, now: number): LimitState {
+  const secondsLeft = Math.ceil((endsAt - now) / 1000)
+  return {
+    ...limit,
+    remaining: Math.max(0, Math.min(limit.max, left)),
+    // An instance whose clock is fast can have started the window.
+    resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
+  }
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Limit } from './list.ts'
+import type { Limit } from '../config/limits.ts'
 import { counterOf, type Quota } from './subject.ts'
 
 const SKEW_MS = 120_000

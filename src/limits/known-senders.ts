@@ -1,7 +1,7 @@
 import { LruMap } from 'toad-cache'
+import type { LimitState } from '../errors.ts'
 import type { System } from '../system.ts'
 import { rateLimited } from './answer.ts'
-import type { LimitState } from './list.ts'
 import type { MemoryCounter } from './memory.ts'
 
 /**

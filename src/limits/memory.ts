@@ -2,10 +2,11 @@ import rateLimit, { type FastifyRateLimitStore, type FastifyRateLimitStoreCtor }
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LruMap } from 'toad-cache'
+import type { Limit, Limits } from '../config/limits.ts'
+import type { LimitState } from '../errors.ts'
 import type { System } from '../system.ts'
 import { limitHeaders, rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
-import type { Limit, LimitState, Limits } from './list.ts'
 import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
 
 /** Limits that protect the machine, so each process counts them by itself, in memory. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
+import type { Limit } from '../config/limits.ts'
 import { widerNetworkOf } from '../edge/network.ts'
-import type { Limit, LimitState } from './list.ts'
+import type { LimitState } from '../errors.ts'
 
 /** What a limit counts by. */
 export type Subject = readonly string[] | ByNetwork | ByDevice

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kysely } from 'kysely'
+import type { Limit } from '../config/limits.ts'
 import type { Database } from '../database/schema.ts'
-import type { Limit } from '../limits/list.ts'
 import { randomFraction, type System } from '../system.ts'
 import { type Letter, renderLetter } from './render.ts'
 import { type DueMail, deleteMail, settleMail } from './repository.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { Log } from '../http/logs.ts'
 import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
 import {

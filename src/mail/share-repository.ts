@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { Limit } from '../config/limits.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/fragments.ts'
-import type { Limit } from '../limits/list.ts'
 import { counterOf } from '../limits/subject.ts'
 import type { DueMail } from './repository.ts'
 

@@ -2,7 +2,7 @@ import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { createTransport, type NodemailerError } from 'nodemailer'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { MailKind } from './letters.ts'
 import type { RenderedLetter } from './render.ts'
 

@@ -1,18 +1,25 @@
-import { type Act, type ActContext, type Actor, countChange, type Operator, perform } from '../acts.ts'
 import { forgetEmail } from '../audit/repository.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
 import { noSuchUser } from '../company/problems.ts'
 import { changeUser, ERASED, requireOtherAdmin } from '../company/service.ts'
-import type { Context } from '../context.ts'
 import type { Tx } from '../database/connect.ts'
 import type { UserKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { deleteMailsTo, deleteNoticesTo } from '../mail/repository.ts'
 import { deleteResetTokens, deleteTokensOf } from '../one-time-token/repository.ts'
 import { resetFactors } from '../second-factor/reset.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
+import {
+  type Act,
+  type ActContext,
+  type Actor,
+  countChange,
+  type Operator,
+  perform,
+} from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { forgetClients } from '../sign-in/known-clients-repository.ts'
+import { forgetClients } from '../session/known-clients-repository.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
 import { tellOfNewAdmin } from './new-admin.ts'
 import { lockActorAndMember, type Member } from './repository.ts'

@@ -1,8 +1,8 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { actorOf } from '../acts.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
+import { actorOf } from '../session/acts.ts'
 import { changeCompany, endOtherSessionsOfCompany } from './company.ts'
 import { CompanyChangeBody, CompanyReply } from './schemas.ts'
 

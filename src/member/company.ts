@@ -1,10 +1,10 @@
-import type { Act, Actor } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import { checkHandle } from '../company/handles.ts'
 import { claimHandle, findCompanyNames, renameCompany } from '../company/handles-repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
-import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
+import type { Act, Actor } from '../session/acts.ts'
 import { endOtherCompanySessions, lockCompany } from '../session/ending-repository.ts'
 import { asManager } from './changes.ts'
 

@@ -5,10 +5,10 @@ import {
   listCompaniesOfEmailAcrossCompanies,
 } from '../company/identity-repository.ts'
 import { findActiveCompany } from '../company/repository.ts'
-import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
 import { createOpaque } from '../crypto/opaque.ts'
 import type { TokenPurpose } from '../database/schema.ts'
+import type { Context } from '../http/context.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
 import {
   isLinked,

@@ -1,11 +1,11 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { actorOf } from '../acts.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
+import { actorOf } from '../session/acts.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
 import { invite, resend, withdraw } from './invitations.ts'
 import {

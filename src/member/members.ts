@@ -1,6 +1,6 @@
-import type { Actor } from '../acts.ts'
 import { changeUser } from '../company/service.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
+import type { Actor } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import * as changes from './changes.ts'
 import { countChangeOf, noSuchMember, onMember } from './changes.ts'

@@ -1,8 +1,8 @@
-import type { Act, Actor } from '../acts.ts'
-import type { Context } from '../context.ts'
 import type { Tx } from '../database/connect.ts'
 import { invalidField } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
+import type { Act, Actor } from '../session/acts.ts'
 import { sessionEnded } from '../session/session.ts'
 import { findMember } from './repository.ts'
 

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { Tx } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import { countOtherInvitations } from './invitation-repository.ts'

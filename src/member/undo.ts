@@ -1,8 +1,7 @@
-import { actIn } from '../acts.ts'
 import { restoreEmail } from '../company/identity-repository.ts'
-import type { Context } from '../context.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
+import type { Context } from '../http/context.ts'
 import { deleteUnsentUndos } from '../mail/repository.ts'
 import {
   consumeUndo,
@@ -12,6 +11,7 @@ import {
 } from '../one-time-token/repository.ts'
 import { countAttempt, findUndo, noSuchToken, type Received } from '../one-time-token/service.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
+import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { listAdditions } from './additions-repository.ts'
 import { emailTaken } from './email-change.ts'

@@ -1,7 +1,6 @@
-import { actIn } from '../acts.ts'
 import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
 import { tellOfNewAdmin } from '../member/new-admin.ts'
 import { requireRoomToJoin } from '../member/quotas.ts'
@@ -12,6 +11,7 @@ import {
   peekToken,
   type Received,
 } from '../one-time-token/service.ts'
+import { actIn } from '../session/acts.ts'
 
 /** Invitations as the invited person sees them. */
 

@@ -1,9 +1,8 @@
-import { actIn } from '../acts.ts'
 import { checkPassword } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
-import type { Context } from '../context.ts'
-import type { LimitState } from '../limits/list.ts'
+import type { LimitState } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { withdrawInvitationsOf } from '../member/invitation-repository.ts'
 import {
   consumeToken,
@@ -12,8 +11,9 @@ import {
   peekToken,
   type Received,
 } from '../one-time-token/service.ts'
+import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { createKnownClients } from '../sign-in/known-clients.ts'
+import { createKnownClients } from '../session/known-clients.ts'
 
 /** The email about a reset names what the account added in these days: a thief of the password could have. */
 const ADDITIONS_DAYS = 7

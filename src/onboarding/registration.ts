@@ -1,17 +1,17 @@
-import { actIn } from '../acts.ts'
 import { checkNewCompany, checkPassword } from '../company/checks.ts'
 import { giveHandle, type NamedCompany, readNamedCompany, resolveCompany } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
-import type { Context } from '../context.ts'
 import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import { isOurs } from '../limits/counters.ts'
 import { byNetwork, quotasOf } from '../limits/subject.ts'
 import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { consumeToken, countAttempt, noSuchToken, type Received } from '../one-time-token/service.ts'
+import { actIn } from '../session/acts.ts'
 
 /** Registration and verification: a mailed token proves that the client reads the e-mail. */
 

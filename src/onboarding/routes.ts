@@ -1,7 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'

@@ -1,10 +1,9 @@
-import type { Context } from '../context.ts'
 import type { Opaque } from '../crypto/opaque.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { TokenPurpose } from '../database/schema.ts'
-import { invalidField, type Problem } from '../errors.ts'
+import { invalidField, type LimitState, type Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import type { Client } from '../limits/client.ts'
-import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import * as repository from './repository.ts'
 

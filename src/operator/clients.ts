@@ -1,9 +1,9 @@
-import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import { checkName } from '../company/checks.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { clientSecrets, SCOPES } from '../platform/clients.ts'
 import * as repository from '../platform/repository.ts'
+import { type ActContext, asOperator } from '../session/acts.ts'
 import { newId } from '../system.ts'
 
 /** Acts of operators on the services of the platform that may ask about sessions, or read events. */

@@ -1,4 +1,3 @@
-import { type ActContext, asOperator } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { releaseHandles } from '../company/handles-repository.ts'
@@ -7,6 +6,7 @@ import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isOutage } from '../database/faults.ts'
 import { transact } from '../database/transact.ts'
+import { type ActContext, asOperator } from '../session/acts.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
 /** First a mark, from whose commit on nobody is let in, then the rows in bounded statements; housekeeping goes on with it. */

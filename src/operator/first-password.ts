@@ -1,9 +1,9 @@
 import { checkPassword } from '../company/checks.ts'
-import type { Context } from '../context.ts'
 import { createOpaque } from '../crypto/opaque.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { Person } from '../crypto/password-policy.ts'
 import type { Tx } from '../database/connect.ts'
+import type { Context } from '../http/context.ts'
 import { issuePrintedReset } from '../one-time-token/service.ts'
 import type { System } from '../system.ts'
 

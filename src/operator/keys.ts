@@ -1,8 +1,8 @@
-import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
+import { type ActContext, asOperator } from '../session/acts.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/service.ts'
 import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
 

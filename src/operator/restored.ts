@@ -1,7 +1,7 @@
-import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { voidEarlierProofsAcrossCompanies } from '../second-factor/challenges.ts'
+import { type ActContext, asOperator } from '../session/acts.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { replaceAllKeys, resealKeys } from '../token/key-rotation.ts'
 import {

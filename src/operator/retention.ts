@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import type { System } from '../system.ts'

@@ -1,4 +1,4 @@
-/** Where the pages are: for the application (app.tsx), the navigation (signed-in/shell.tsx) and the service (http/pages.ts). */
+/** Where the pages are: for the application (app.tsx), the navigation (signed-in/shell.tsx) and the service (app.ts). */
 
 export const PUBLIC_PATHS = [
   '/register',

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { Counter } from 'prom-client'
-import type { Context } from '../context.ts'
 import { createOpaque, type Opaque } from '../crypto/opaque.ts'
+import type { Context } from '../http/context.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 

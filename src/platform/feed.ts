@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Gauge, type Registry } from 'prom-client'
-import type { Context } from '../context.ts'
 import { invalidField, Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { ID } from '../system.ts'
 import type { FeedEvent, Place } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'

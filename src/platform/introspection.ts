@@ -1,5 +1,5 @@
-import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
 import { isHeld, logContextOf, provenAtOf, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'

@@ -1,6 +1,4 @@
-import { type Act, type Actor, countChange } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
-import type { Context } from '../context.ts'
 import {
   challengeIn,
   creationOptions,
@@ -12,6 +10,8 @@ import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
+import { type Act, type Actor, countChange } from '../session/acts.ts'
 import { storeMethods } from '../session/repository.ts'
 import { methodsOf, type Session, sessionEnded } from '../session/session.ts'
 import { newId } from '../system.ts'

@@ -1,8 +1,8 @@
-import { type ActContext, type Actor, type Operator, perform } from '../acts.ts'
 import * as repository from '../company/policy-repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SecondFactorPolicy } from '../database/schema.ts'
+import { type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'
 
 /** The policy of a company says whose sessions must have proven a second factor. It takes effect at the next request. */
 

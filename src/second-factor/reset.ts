@@ -1,6 +1,6 @@
-import type { Act } from '../acts.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
 import type { EndReason } from '../errors.ts'
+import type { Act } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
 

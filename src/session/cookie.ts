@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
+import { headerValues } from '../edge/header-values.ts'
 import { Problem } from '../errors.ts'
-import { headerValues } from '../header-values.ts'
 
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
 const COOKIE_NAME = '__Host-session'
 /** It opens nothing: it says that somebody has signed in with this browser. See known-clients.ts. */
 const DEVICE_COOKIE_NAME = '__Host-device'
-/** As long as a device is known: sign-in/known-clients.ts. */
+/** As long as a device is known: known-clients.ts. */
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import type { Context } from '../context.ts'
+import { headerValues } from '../edge/header-values.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
-import { headerValues } from '../header-values.ts'
+import type { Context } from '../http/context.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 import { hasAuthorization, readSessionCookie, type requireSameSite } from './cookie.ts'
 

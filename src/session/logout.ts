@@ -1,5 +1,5 @@
-import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
+import type { Context } from '../http/context.ts'
 import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
 import { type Credential, sessionChanged } from './credential.ts'

@@ -1,6 +1,6 @@
 import { LruMap } from 'toad-cache'
-import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
+import type { Context } from '../http/context.ts'
 import { invalidToken } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'

@@ -1,7 +1,7 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { endOwnSession } from './ending-repository.ts'
 import { listSessions } from './repository.ts'
 import type { Session } from './session.ts'

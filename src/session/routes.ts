@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'

@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import type { Session } from './session.ts'
 
 /** The lifetimes are in seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1. */

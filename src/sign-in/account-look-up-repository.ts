@@ -4,8 +4,8 @@ import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus } from '../database/schema.ts'
+import { type KnownUntil, knownUntilColumn } from '../session/known-clients-repository.ts'
 import { isPasswordOver } from '../session/session-fragments.ts'
-import { type KnownUntil, knownUntilColumn } from './known-clients-repository.ts'
 
 /** Finds the accounts that sign-ins name, and until when their clients are known, in one statement for many. */
 

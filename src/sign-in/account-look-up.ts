@@ -1,10 +1,10 @@
 import { nobodysId, type readNamedCompany } from '../company/handles.ts'
 import type { Identity } from '../company/identity-repository.ts'
-import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import type { CompanyStatus } from '../database/schema.ts'
+import type { Context } from '../http/context.ts'
+import type { Attempt, KnownClients, Recognition } from '../session/known-clients.ts'
 import { type Candidate, findCandidates, type Named, type SignInItem } from './account-look-up-repository.ts'
-import type { Attempt, KnownClients, Recognition } from './known-clients.ts'
 
 /** Finds the account that a sign-in names, and whether its client is known for it. */
 

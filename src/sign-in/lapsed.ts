@@ -1,7 +1,7 @@
 import type { MemberIds } from '../company/account.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { lockUser } from '../company/repository.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId } from '../system.ts'
 import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'

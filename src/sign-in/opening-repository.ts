@@ -7,9 +7,9 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import { refundEach } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
+import { type KnownClient, learning } from '../session/known-clients-repository.ts'
 import type { Session } from '../session/session.ts'
 import { isNotEnded, isPasswordOver } from '../session/session-fragments.ts'
-import { type KnownClient, learning } from './known-clients-repository.ts'
 
 export interface NewSession
   extends Pick<

@@ -1,12 +1,12 @@
 import type { RefusalReason } from '../audit/entry.ts'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import type { RefusalContext } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import type { Received } from '../limits/client.ts'
+import type { Guess } from '../session/guesses.ts'
 import { newId } from '../system.ts'
 import type { Found } from './account-look-up.ts'
-import type { Guess } from './guesses.ts'
 
 /** Refused sign-ins by password: their reason and their record. */
 

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
@@ -14,11 +14,11 @@ import {
   setDeviceCookie,
   setSessionCookie,
 } from '../session/cookie.ts'
+import { createAttempts } from '../session/guesses.ts'
+import { createKnownClients } from '../session/known-clients.ts'
 import { toSessionReply, toTokenReply } from '../session/replies.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
 import { logContextOf } from '../session/session.ts'
-import { createAttempts } from './guesses.ts'
-import { createKnownClients } from './known-clients.ts'
 import { createOpenings, type SignedIn } from './opening.ts'
 import { beginProofByPasskey, createReauthentication } from './reauthentication.ts'
 import {

@@ -3,16 +3,21 @@ import { type NamedCompany, readNamedCompany } from '../company/handles.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { digestServicePassword } from '../crypto/service-password.ts'
 import type { Turn } from '../edge/fair-queue.ts'
-import { invalidField, Problem, type SecondFactorRequest, withLogContext } from '../errors.ts'
+import {
+  invalidField,
+  type LimitState,
+  Problem,
+  type SecondFactorRequest,
+  withLogContext,
+} from '../errors.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import type { Client } from '../limits/client.ts'
-import type { LimitState } from '../limits/list.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
+import { countGuess, type Guess } from '../session/guesses.ts'
+import type { Attempt } from '../session/known-clients.ts'
+import { matchPassword } from '../session/passwords.ts'
 import { createAccountLookUp, type Found, type LookUpAccount } from './account-look-up.ts'
-import { countGuess, type Guess } from './guesses.ts'
-import type { Attempt } from './known-clients.ts'
 import { type Opened, openSession, type SignedIn } from './opening.ts'
-import { matchPassword } from './passwords.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { SignInContext } from './second-step.ts'
 import { type CountServiceSignIn, createServiceSignIns, type ServiceLimits } from './service-limits.ts'

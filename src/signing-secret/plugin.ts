@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { createRefusalBook, type RefusalBook } from './refusals.ts'
 import { createSigningSecrets, type SigningSecrets } from './service.ts'
 

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
-import type { Context } from '../context.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
+import type { Context } from '../http/context.ts'
 import * as repository from './refusals-repository.ts'
 import { contextOf } from './service.ts'
 

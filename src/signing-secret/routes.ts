@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'

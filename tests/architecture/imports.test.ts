@@ -4,44 +4,34 @@ import { read, show } from './sources.ts'
 
 /** Which file can import which: the trust map and the rooms are true only if imports run one way. Biome finds circles. */
 
-/** The rooms of src: folders and files. A room can import from itself and from the lines above it. */
-const LINES = [
-  [
-    'system.ts',
-    'limits/list.ts',
-    'config-files.ts',
-    'config-forms.ts',
-    'config-names.ts',
-    'header-values.ts',
-  ],
-  ['errors.ts', 'config-production.ts', 'crypto'],
-  ['config.ts', 'database', 'edge'],
-  ['limits', 'token'],
-  ['http', 'context.ts'],
+/** The rooms of src: folders and files, in groups from the top. A room imports only from itself and from lower groups. */
+const GROUPS = [
+  ['process'],
+  ['app.ts'],
+  ['pages'],
+  ['operator', 'onboarding', 'sign-in'],
+  ['member', 'ingest'],
+  ['platform', 'second-factor', 'signing-secret'],
+  ['session', 'guide.ts'],
+  ['company', 'one-time-token'],
   ['audit', 'mail'],
-  ['one-time-token', 'company'],
-  ['session'],
-  ['signing-secret', 'acts.ts'],
-  ['second-factor'],
-  ['ingest', 'sign-in', 'platform'],
-  ['member'],
-  ['onboarding', 'operator', 'guide.ts'],
-  ['app.ts', 'background.ts', 'local', 'workers'],
-  ['serving.ts', 'startup.ts'],
-  ['server.ts'],
+  ['http'],
+  ['token', 'limits'],
+  ['edge', 'database', 'crypto'],
+  ['config'],
+  ['errors.ts', 'system.ts'],
+  // package.json
+  ['..'],
 ]
 
 /** Folders whose files have no layers. All others are features. */
-const PARTS = ['crypto', 'database', 'http', 'limits', 'local', 'workers', 'pages']
+const PARTS = ['crypto', 'config', 'database', 'http', 'limits', 'process', 'pages']
 
 const folderOf = (path: string) => path.split('/', 1)[0] ?? ''
 const nameOf = (path: string) => basename(path, '.ts')
-const lineOf = (path: string) => {
-  const own = LINES.findIndex((rooms) => rooms.includes(path))
-  return own >= 0 ? own : LINES.findIndex((rooms) => rooms.includes(folderOf(path)))
-}
+const groupOf = (path: string) => GROUPS.findIndex((rooms) => rooms.includes(folderOf(path)))
 const isFeature = (path: string) => path.includes('/') && !PARTS.includes(folderOf(path))
-const isGuard = (path: string) => path.endsWith('-guard.ts')
+const isGuard = (path: string) => /[/-]guards?\.ts$/.test(path)
 const isRoutes = (path: string) => /(?:^|[/-])routes\.ts$/.test(path)
 const isRepository = (path: string) => /(?:^|[/-])(?:repository|fragments)\.ts$/.test(path)
 const isPlugin = (path: string) => nameOf(path) === 'plugin'
@@ -88,7 +78,7 @@ test('every file of src has a room and all imports are read', () => {
   expect(sources.length).toBeGreaterThan(100)
   const app = sources.find(({ path }) => path === 'app.ts')
   expect(app?.imports.map(({ to }) => to)).toEqual(
-    expect.arrayContaining(['context.ts', 'session/routes.ts', 'ingest/signature-guard.ts']),
+    expect.arrayContaining(['http/context.ts', 'session/routes.ts', 'ingest/signature-guard.ts']),
   )
   // No import has another spelling; only migrations are imported by a computed path.
   for (const { path, code, imports } of sources) {
@@ -96,14 +86,12 @@ test('every file of src has a room and all imports are read', () => {
     expect([path, imports.length]).toEqual([path, spelled.length])
   }
   expect(outside(/\bimport\s*\([^']/, (path) => path === 'database/migrate.ts')).toEqual([])
-  expect(sources.map(({ path }) => path).filter((path) => lineOf(path) < 0)).toEqual([])
+  expect(sources.map(({ path }) => path).filter((path) => groupOf(path) < 0)).toEqual([])
 })
 
-test('a room imports only from itself and the lines above it', () => {
-  const wrong = ours.filter(({ from, to }) => lineOf(to) >= lineOf(from) && folderOf(from) !== folderOf(to))
+test('a room imports only from itself and lower groups', () => {
+  const wrong = ours.filter(({ from, to }) => folderOf(from) !== folderOf(to) && groupOf(from) >= groupOf(to))
   expect(wrong.map(show)).toEqual([])
-  // A file that has its own line must follow that line, not the line of its folder.
-  expect(ours.filter(({ from, to }) => lineOf(to) > lineOf(from)).map(show)).toEqual([])
 })
 
 test('no layer of a feature imports from a higher one', () => {
@@ -126,7 +114,9 @@ test('only app.ts imports routes and guards', () => {
     ({ from, to, isType }) => from !== 'app.ts' && (isRoutes(to) || (isGuard(to) && !isType)),
   )
   expect(wrong.map(show)).toEqual([])
-  expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
+  expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'process/serving.ts').map(show)).toEqual(
+    [],
+  )
 })
 
 test('pages import only types of the server, which imports only their paths', () => {
@@ -135,9 +125,7 @@ test('pages import only types of the server, which imports only their paths', ()
     imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
   )
   expect(outwards.map(show)).toEqual([])
-  expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([
-    'http/pages.ts -> pages/paths.ts',
-  ])
+  expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual(['app.ts -> pages/paths.ts'])
   expect(pages.find(({ path }) => path === 'pages/paths.ts')?.imports).toEqual([])
   const packages = pages.flatMap(({ imports }) =>
     imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
@@ -162,7 +150,7 @@ test('SQL is only in repositories and fragments (ASVS 1.2.4)', () => {
   const raw = /\bsql\s*\.\s*(?:raw|lit|id)\b/
   expect(outside(raw, (path) => path === 'database/columns.ts')).toEqual([])
   const drivers = sources.flatMap(({ imports }) => imports.filter(({ to }) => to === 'pg'))
-  const isLocal = (path: string) => path.startsWith('local/postgres/')
+  const isLocal = (path: string) => path.startsWith('process/local/postgres/')
   expect(drivers.filter(({ from }) => !inDatabase(from) && !isLocal(from)).map(show)).toEqual([])
 })
 
@@ -178,13 +166,15 @@ test('time and randomness are only in system.ts (ASVS 11.5.1)', () => {
   expect(random.map(show)).toEqual(['system.ts -> node:crypto'])
 })
 
-test('the environment and signals are only in server.ts', () => {
-  expect(outside(/\bprocess\s*\.\s*(?:env|on|once|exit)\b/, (path) => path === 'server.ts')).toEqual([])
+test('the environment and signals are only in process/server.ts', () => {
+  expect(outside(/\bprocess\s*\.\s*(?:env|on|once|exit)\b/, (path) => path === 'process/server.ts')).toEqual(
+    [],
+  )
 })
 
 test('services and repositories do not import Fastify', () => {
   const isOfHttp = (path: string) =>
-    ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
+    ['edge', 'http', 'app.ts'].includes(folderOf(path)) ||
     /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||
     isRoutes(path) ||
     isGuard(path) ||

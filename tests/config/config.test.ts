@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { expect, test } from 'vitest'
-import { type Config, loadConfig, VARIABLES } from '../../src/config.ts'
-import { COUNTED } from '../../src/limits/list.ts'
+import { type Config, loadConfig, VARIABLES } from '../../src/config/config.ts'
+import { COUNTED } from '../../src/config/limits.ts'
 import { faultsOf, KEY, namesOf, PRODUCTION, randomKey } from './production.ts'
 
 const OTHER_KEY = randomKey('other').toString('base64')

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { type Config, loadConfig } from '../../src/config.ts'
-import { readEnvFile } from '../../src/config-files.ts'
+import { type Config, loadConfig } from '../../src/config/config.ts'
+import { readEnvFile } from '../../src/config/files.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { faultsOf, KEY, PRODUCTION } from './production.ts'
 

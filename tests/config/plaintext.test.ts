@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { faultsOf, namesOf, PRODUCTION } from './production.ts'
 
 /** In production, only connections on the machine itself are without TLS (ASVS 12.3.1, 12.3.3). */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { ConfigError, loadConfig } from '../../src/config.ts'
+import { ConfigError, loadConfig } from '../../src/config/config.ts'
 
 /** An environment that production accepts, and what is wrong with others. */
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { VARIABLES } from '../../src/config.ts'
+import { VARIABLES } from '../../src/config/config.ts'
 import { openFolder } from '../support/cleanup.ts'
 
 /** Files of deploy/ that nothing else here starts. */

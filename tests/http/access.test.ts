@@ -10,16 +10,13 @@ import { onboardingRoutes } from '../../src/onboarding/routes.ts'
 import { clientGuard, scopeGuard } from '../../src/platform/client-guard.ts'
 import { introspectionRoutes, verifyRoutes } from '../../src/platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from '../../src/second-factor/routes.ts'
-import { credentialGuard } from '../../src/session/credential-guard.ts'
-import { enrolmentGuard } from '../../src/session/enrolment-guard.ts'
-import { permissionGuard } from '../../src/session/permission-guard.ts'
+import { credentialGuard, enrolmentGuard, permissionGuard, sessionGuard } from '../../src/session/guards.ts'
 import {
   currentSessionRoutes,
   logoutRoutes,
   ownSessionRoutes,
   refreshRoutes,
 } from '../../src/session/routes.ts'
-import { sessionGuard } from '../../src/session/session-guard.ts'
 import { reauthenticateRoutes, signInRoutes } from '../../src/sign-in/routes.ts'
 import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
 import { keySetRoutes } from '../../src/token/routes.ts'

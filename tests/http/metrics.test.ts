@@ -3,11 +3,11 @@ import { sql } from 'kysely'
 import { AggregatorRegistry, Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
-import { startBackground } from '../../src/background.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { createLog } from '../../src/http/logs.ts'
 import { showBuild, showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { rotateKeys } from '../../src/operator/keys.ts'
+import { startBackground } from '../../src/process/background.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** What operators see of the service in Prometheus. */

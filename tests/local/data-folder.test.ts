@@ -1,9 +1,9 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
-import { openLocalMasterKey } from '../../src/local/data-folder.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { openTransport } from '../../src/mail/transport.ts'
+import { openLocalMasterKey } from '../../src/process/local/data-folder.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { createClock } from '../support/test-service.ts'
 

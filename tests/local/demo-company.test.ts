@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openDemoCompany, welcome } from '../../src/local/demo-company.ts'
+import { openDemoCompany, welcome } from '../../src/process/local/demo-company.ts'
 import { NEW_PASSWORD, useSharedService } from '../support/test-service.ts'
 
 test('a start prints the credentials of the demo company as long as they sign in', async () => {

@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, expect, test } from 'vitest'
-import { locateBinaries } from '../../src/local/postgres/cluster.ts'
-import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
+import { locateBinaries } from '../../src/process/local/postgres/cluster.ts'
+import { startEmbeddedPostgres } from '../../src/process/local/postgres/server.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { fastFolder } from '../support/postgres.ts'
 import { times } from '../support/test-service.ts'
@@ -248,7 +248,7 @@ async function start(dataDir: string, { binaries = locateBinaries(), ...rest }: 
 
 /** Another process that uses the database; it prints the url and then stays. */
 async function startElsewhere(dataDir: string, options: Options = {}): Promise<ChildProcess> {
-  const module = new URL('../../src/local/postgres/server.ts', import.meta.url).href
+  const module = new URL('../../src/process/local/postgres/server.ts', import.meta.url).href
   const script = `
     import { randomBytes } from 'node:crypto'
     import { startEmbeddedPostgres } from ${JSON.stringify(module)}

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { openTransport, SendFailure } from '../../src/mail/transport.ts'
 import { openMailbox } from '../support/mailbox.ts'
 

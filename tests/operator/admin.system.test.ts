@@ -77,6 +77,6 @@ test('a misspelt variable in .env ends the start (ASVS 13.1.2)', async () => {
   await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
   const stderr = `The configuration has faults:\n  - .env, line 2: must be NAME=value\n${fault}`
   expect(await migrate({}, folder)).toEqual({ code: 1, stdout: '', stderr })
-  const started = startProgram(join(folder, 'src/server.ts'), [], { PORT: 'x' })
+  const started = startProgram(join(folder, 'src/process/server.ts'), [], { PORT: 'x' })
   expect(await started.ended).toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
 })

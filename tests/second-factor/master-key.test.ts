@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { rotateKeys } from '../../src/operator/keys.ts'
 import { must, openFactorService } from '../support/second-factors.ts'

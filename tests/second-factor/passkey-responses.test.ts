@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { type NewPasskey, readAssertion, readRegistration } from '../../src/crypto/passkeys.ts'
 import { createAuthenticator, type Falsified, type KeyKind, ORIGIN } from '../support/authenticator.ts'
 import { MASTER_KEYS } from '../support/test-service.ts'

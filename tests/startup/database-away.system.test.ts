@@ -5,7 +5,7 @@ import { findPlace, findServicePlaces, type Place } from '../../scripts/kit/plac
 import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { connect } from '../../src/database/connect.ts'
 import { waitForDatabase } from '../../src/database/start.ts'
-import { explain } from '../../src/startup.ts'
+import { explain } from '../../src/process/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'

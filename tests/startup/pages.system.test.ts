@@ -27,7 +27,7 @@ async function checkOut({ isInstalled = true } = {}): Promise<string> {
 const build = (folder: string, ...args: string[]) =>
   promisify(execFile)(process.execPath, [join(folder, 'scripts/build.ts'), ...args], { env: INHERITED })
 const launch = (folder: string, env: Record<string, string> = {}) =>
-  processes.launch(env, undefined, [process.execPath, join(folder, 'src/server.ts')])
+  processes.launch(env, undefined, [process.execPath, join(folder, 'src/process/server.ts')])
 
 async function expectNotBuilt(folder: string) {
   const { exit, output } = await launch(folder)

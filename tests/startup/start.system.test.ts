@@ -53,7 +53,7 @@ test.for(['v22.23.2', 'v24.18.1', 'v26.10.0', 'v28.0.0'])(
     const { stdout } = await startWith(version)
     const [, threads, rest] = /^\d+ scripts\/build\.ts --before-start\n(\d+) (.*)\n$/.exec(stdout) ?? []
     expect(Number(threads)).toBeGreaterThan(2)
-    expect(rest).toMatch(/^--max-old-space-size=\d+ .*src\/server\.ts --extra$/)
+    expect(rest).toMatch(/^--max-old-space-size=\d+ .*src\/process\/server\.ts --extra$/)
     expect((await startWith(version, { UV_THREADPOOL_SIZE: '7' })).stdout).toMatch(/^7 /)
   },
 )

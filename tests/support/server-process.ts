@@ -9,7 +9,7 @@ import { MASTER_KEYS } from './test-service.ts'
 
 /** The service as a process of its own, on the database of a test service. */
 
-export const SERVER = resolve(import.meta.dirname, '../../src/server.ts')
+export const SERVER = resolve(import.meta.dirname, '../../src/process/server.ts')
 
 /** All of these tests hold for any number of workers. */
 const WORKERS = process.env['WORKERS'] ?? '1'

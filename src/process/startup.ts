@@ -1,20 +1,20 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
-import { readEnvFile } from './config-files.ts'
-import { mergeVariables } from './config-names.ts'
-import { DecryptionError } from './crypto/sealing.ts'
-import { type Connection, connect } from './database/connect.ts'
-import { ConnectionError, codeOf, isUnavailable } from './database/faults.ts'
-import { EncodingError, MigrationOrderError } from './database/migrate.ts'
-import { TransactionPoolingError } from './database/start.ts'
-import { Problem } from './errors.ts'
-import { PagesError } from './http/built-pages.ts'
+import { type Config, ConfigError, loadConfig, type MasterKey } from '../config/config.ts'
+import { readEnvFile } from '../config/files.ts'
+import { mergeVariables } from '../config/names.ts'
+import { DecryptionError } from '../crypto/sealing.ts'
+import { type Connection, connect } from '../database/connect.ts'
+import { ConnectionError, codeOf, isUnavailable } from '../database/faults.ts'
+import { EncodingError, MigrationOrderError } from '../database/migrate.ts'
+import { TransactionPoolingError } from '../database/start.ts'
+import { Problem } from '../errors.ts'
+import { PagesError } from '../http/built-pages.ts'
+import { HousekeepingError } from '../operator/retention.ts'
+import type { System } from '../system.ts'
 import { MASTER_KEY_FILE, openLocalMasterKey } from './local/data-folder.ts'
 import { LocalDatabaseError } from './local/postgres/cluster.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
-import { HousekeepingError } from './operator/retention.ts'
-import type { System } from './system.ts'
 import { ListenError } from './workers/free-port.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */
@@ -23,7 +23,7 @@ import { ListenError } from './workers/free-port.ts'
 const UNKNOWN_CA =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?))$/
 
-const PROJECT = resolve(import.meta.dirname, '..')
+const PROJECT = resolve(import.meta.dirname, '../..')
 
 export interface Opened {
   config: Config

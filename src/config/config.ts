@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { readSecretFiles } from './config-files.ts'
+import { readSecretFiles } from './files.ts'
 import {
   CONTENTS,
   ENCODINGS,
@@ -13,12 +13,12 @@ import {
   toMasterKey,
   toSender,
   WITHOUT_TLS,
-} from './config-forms.ts'
-import { isServiceLink, misspeltNames } from './config-names.ts'
-import { productionFaults, REQUIRED } from './config-production.ts'
-import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits/list.ts'
+} from './forms.ts'
+import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits.ts'
+import { isServiceLink, misspeltNames } from './names.ts'
+import { productionFaults, REQUIRED } from './production.ts'
 
-export type { MasterKey } from './config-forms.ts'
+export type { MasterKey } from './forms.ts'
 
 /** Reads and checks the whole configuration from the environment, before anything else starts. */
 

@@ -1,7 +1,6 @@
-import type { Context } from '../context.ts'
-import { Problem, type RefusalContext, withLogContext } from '../errors.ts'
+import { type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 import { createUsedUpMemory, rateLimited } from '../limits/answer.ts'
-import type { LimitState } from '../limits/list.ts'
 import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 
 /** The limits of sign-in: attempts, right or wrong, by network; and guesses of a password, the wrong ones alone. */

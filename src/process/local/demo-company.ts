@@ -1,12 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Kysely } from 'kysely'
-import { findAccountsByEmail } from '../company/identity-repository.ts'
-import type { PasswordHasher } from '../crypto/password.ts'
-import { generatePassword } from '../crypto/password-policy.ts'
-import type { Database } from '../database/schema.ts'
-import { createCompany } from '../operator/companies.ts'
-import { newId, type System } from '../system.ts'
+import { findAccountsByEmail } from '../../company/identity-repository.ts'
+import type { PasswordHasher } from '../../crypto/password.ts'
+import { generatePassword } from '../../crypto/password-policy.ts'
+import type { Database } from '../../database/schema.ts'
+import { createCompany } from '../../operator/companies.ts'
+import { newId, type System } from '../../system.ts'
 import { readOrCreate } from './data-folder.ts'
 
 const DemoCompany = Type.Object({

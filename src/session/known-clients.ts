@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto'
 import type { MemberIds } from '../company/account.ts'
-import type { Context } from '../context.ts'
 import type { Opaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
+import type { Context } from '../http/context.ts'
 import type { Client } from '../limits/client.ts'
 import {
   findKnownUntil,

@@ -7,26 +7,10 @@ export interface Limit {
   windowSeconds: number
 }
 
-export interface LimitState extends Limit {
-  remaining: number
-  resetSeconds: number
-}
-
-/** `left` is below 0 if a use was refused. `endsAt` is in milliseconds. */
-export function stateOf(limit: Limit, left: number, endsAt: number, now: number): LimitState {
-  const secondsLeft = Math.ceil((endsAt - now) / 1000)
-  return {
-    ...limit,
-    remaining: Math.max(0, Math.min(limit.max, left)),
-    // An instance whose clock is fast can have started the window.
-    resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
-  }
-}
-
 const limit = (name: string, max: number, windowSeconds: number): Limit => ({ name, max, windowSeconds })
 
 const DEFAULTS = {
-  // Counted in Postgres, so that all instances share them: see counters.ts.
+  // Counted in Postgres, so that all instances share them: see limits/counters.ts.
   signInFailures: limit('sign-in-failures', 10, 900),
   accountFailures: limit('account-failures', 50, 900),
   signInAttempts: limit('sign-in-attempts', 30, 60),
@@ -58,7 +42,7 @@ const DEFAULTS = {
   // Admitted by each process: so many at the same time, while others wait this long. See company-admission.ts.
   auditReads: limit('audit-reads', 2, 1),
 
-  // Counted by each process in its memory: see memory.ts.
+  // Counted by each process in its memory: see limits/memory.ts.
   ingest: limit('ingest', 1000, 1),
   badSignatures: limit('bad-signatures', 60, 60),
   signatureChecks: limit('signature-checks', 20, 1),

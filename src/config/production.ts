@@ -1,4 +1,4 @@
-import { isLoopback, isPrivateDatabase, list, toMasterKey, WITHOUT_TLS } from './config-forms.ts'
+import { isLoopback, isPrivateDatabase, list, toMasterKey, WITHOUT_TLS } from './forms.ts'
 
 /** Production refuses well-formed settings that give up a protection or make no sense. */
 

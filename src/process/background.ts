@@ -1,12 +1,12 @@
 import { Gauge, type Registry } from 'prom-client'
-import type { Context } from './context.ts'
-import type { Log } from './http/logs.ts'
-import { openMail } from './mail/sender.ts'
-import { createMailComposer } from './member/compose-mail.ts'
-import { pruneAcrossCompanies, pruneEventsAcrossCompanies } from './operator/retention.ts'
-import { showFeedLag } from './platform/feed.ts'
-import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'
-import { randomFraction } from './system.ts'
+import type { Context } from '../http/context.ts'
+import type { Log } from '../http/logs.ts'
+import { openMail } from '../mail/sender.ts'
+import { createMailComposer } from '../member/compose-mail.ts'
+import { pruneAcrossCompanies, pruneEventsAcrossCompanies } from '../operator/retention.ts'
+import { showFeedLag } from '../platform/feed.ts'
+import { settleLapsedAcrossCompanies } from '../sign-in/lapsed.ts'
+import { randomFraction } from '../system.ts'
 
 /** What a machine does once, however many processes answer requests: it sends mail, settles and prunes, and shows how late the feed is. */
 

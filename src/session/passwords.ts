@@ -1,4 +1,3 @@
-import type { Actor } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { isActive } from '../company/account.ts'
@@ -8,10 +7,11 @@ import {
   noteLockout,
   replacePasswordHash,
 } from '../company/identity-repository.ts'
-import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import type { Turn } from '../edge/fair-queue.ts'
+import type { Context } from '../http/context.ts'
+import type { Actor } from './acts.ts'
 import { countGuess } from './guesses.ts'
 
 /** Whether a password is that of an account at sign-in, or that of a user with a session. */

@@ -1,13 +1,13 @@
-import { type ACTIONS, type AuditEntry, newEntry } from './audit/entry.ts'
-import { appendAudit } from './audit/repository.ts'
-import { listAdminEmails } from './company/policy-repository.ts'
-import type { Context } from './context.ts'
-import type { Tx } from './database/connect.ts'
-import { type Client, clientOf, type Received } from './limits/client.ts'
-import { type NewMail, queueMail } from './mail/service.ts'
-import { requireActor } from './session/acting.ts'
-import type { Session } from './session/session.ts'
-import type { System } from './system.ts'
+import { type ACTIONS, type AuditEntry, newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { listAdminEmails } from '../company/policy-repository.ts'
+import type { Tx } from '../database/connect.ts'
+import type { Context } from '../http/context.ts'
+import { type Client, clientOf, type Received } from '../limits/client.ts'
+import { type NewMail, queueMail } from '../mail/service.ts'
+import type { System } from '../system.ts'
+import { requireActor } from './acting.ts'
+import type { Session } from './session.ts'
 
 /**
  * The one shape of an act. Its transaction locks, confirms the right, does the work, and writes audit entry and mails, so that

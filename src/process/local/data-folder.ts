@@ -1,7 +1,7 @@
 import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
-import type { MasterKey } from '../config.ts'
-import type { System } from '../system.ts'
+import type { MasterKey } from '../../config/config.ts'
+import type { System } from '../../system.ts'
 
 /** The data folder: what is kept in it is written whole, and only its owner can read it. */
 

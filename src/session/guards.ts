@@ -1,0 +1,141 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
+import { addProblems } from '../http/responses.ts'
+import { expireRefusedCookie, requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, readCredential, sessionChanged } from './credential.ts'
+import type { SessionLookUp } from './look-up.ts'
+import { isHeld, provenAtOf, requirePermission, requireRecentProof, type Session } from './session.ts'
+
+/** Which sessions a scope admits. The guards after the first two read what the session guard has found. */
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Not yet known to be that of a live session. Set by the credential guard. */
+    credential: Credential
+    /** Read from the database for this request, with the rights of the user. Set by the session guard. */
+    session: Session
+    /** When its user last proved who they are, in milliseconds; 0 if that cannot be told. Set by the session guard. */
+    provenAt: number
+  }
+}
+
+const SECURITY = [{ accessToken: [] }, { sessionCookie: [] }]
+const DEPENDENCIES = ['memory-limits', 'observe', 'responses']
+const READS = ['GET', 'HEAD']
+
+/** Admits genuine credentials of sessions, live or not: the statement of the route must refuse one that is not live. */
+async function credential(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const { config, system, tokens } = context
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = SECURITY
+    addProblems(route.schema, CREDENTIAL_PROBLEMS)
+  })
+  app.addHook('onSend', expireRefusedCookie)
+  app.decorateRequest('credential')
+  app.addHook('onRequest', async (request: FastifyRequest) => {
+    const checks = { tokens, config, checkSite: requireSameSiteToChange }
+    const credential = await readCredential(request, checks, system.now())
+    request.credential = credential
+    if ('claims' in credential) {
+      const { cid: companyId, sub: userId, sid: sessionId } = credential.claims
+      Object.assign(request.logContext, { companyId, userId, sessionId })
+    }
+  })
+}
+
+interface SessionGuardOptions {
+  context: Context
+  sessions: SessionLookUp
+  /** Whether a proxy asks, whose headers name the method of the request that is meant. */
+  isForwarded?: boolean
+}
+
+/** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
+async function session(
+  app: FastifyInstance,
+  { context, sessions, isForwarded = false }: SessionGuardOptions,
+): Promise<void> {
+  const { config, system, tokens } = context
+  const checkSite = isForwarded ? requireSameSiteToForward : requireSameSiteToChange
+  const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => [session.sessionId])
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = SECURITY
+    // A request that a proxy asks about shows no page of ours.
+    addProblems(
+      route.schema,
+      CREDENTIAL_PROBLEMS.filter((code) => !isForwarded || code !== 'session_changed'),
+    )
+  })
+  if (!isForwarded) app.addHook('onSend', expireRefusedCookie)
+  app.decorateRequest('session')
+  app.decorateRequest('provenAt', 0)
+  app.addHook('onRequest', async (request, reply) => {
+    const now = system.now()
+    const { logContext } = request
+    if (isForwarded) logContext.isLive = false
+    const credential = await readCredential(request, { tokens, config, checkSite }, now)
+    const session = await find(credential, now)
+    request.session = session
+    request.provenAt = provenAtOf(session, 'claims' in credential ? credential.claims : undefined)
+    logContext.companyId = session.companyId
+    logContext.userId = session.userId
+    logContext.sessionId = session.sessionId
+    if (isForwarded) logContext.isLive = true
+    await countRequest(request, reply)
+  })
+
+  async function find(credential: Credential, now: number): Promise<Session> {
+    if ('claims' in credential) return await sessions.byToken(credential.claims, now)
+    const session = await sessions.byCookie(credential.cookie, now)
+    const { shownSessionId } = credential
+    if (!isForwarded && shownSessionId !== null && shownSessionId !== session.sessionId)
+      throw sessionChanged()
+    return await sessions.renew(session, now)
+  }
+}
+
+/** Admits sessions that meet the policy of their company on second factors, at this moment (ASVS 6.3.3). */
+async function enrolment(app: FastifyInstance): Promise<void> {
+  app.addHook('onRoute', ({ schema }) => addProblems(schema, ['second_factor_enrolment_required']))
+  app.addHook('onRequest', async ({ session }) => {
+    if (!isHeld(session)) return
+    throw new Problem(
+      'second_factor_enrolment_required',
+      session.secondFactors.length === 0
+        ? 'Your company asks for a second factor: add one under /auth/second-factors.'
+        : 'Your company asks for a second factor: prove yours at /auth/reauthenticate.',
+    )
+  })
+}
+
+/** Admits sessions whose user has the permission at this moment: it was read with the session. */
+async function permission(app: FastifyInstance, { permission }: { permission: string }): Promise<void> {
+  app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
+  app.addHook('onRequest', async ({ session }) => {
+    requirePermission(session, permission)
+  })
+}
+
+/** Admits changes only from sessions whose user has given a recent proof; reads from all. */
+async function recentProof(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  app.addHook('onRoute', ({ schema, method }) => {
+    if ([method].flat().some((one) => !READS.includes(one)))
+      addProblems(schema, ['reauthentication_required'])
+  })
+  app.addHook('onRequest', async (request) => {
+    if (!READS.includes(request.method)) requireRecentProof(request, context.system.now())
+  })
+}
+
+export const credentialGuard = fp(credential, { name: 'credential-guard', dependencies: DEPENDENCIES })
+export const sessionGuard = fp(session, { name: 'session-guard', dependencies: DEPENDENCIES })
+export const enrolmentGuard = fp(enrolment, { name: 'enrolment-guard', dependencies: ['session-guard'] })
+export const permissionGuard = fp(permission, { name: 'permission-guard', dependencies: ['enrolment-guard'] })
+export const recentProofGuard = fp(recentProof, {
+  name: 'recent-proof-guard',
+  dependencies: ['session-guard'],
+})
