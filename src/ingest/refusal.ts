@@ -1,5 +1,5 @@
-import { REFUSAL_REASONS, type RefusalReason } from '../signing-secret/refusal-reasons.ts'
 import type { Refusal } from '../signing-secret/refusals.ts'
+import { REFUSAL_REASONS, type RefusalReason } from '../signing-secret/schemas.ts'
 import { ID } from '../system.ts'
 import { hasSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
 

@@ -1,7 +1,7 @@
 import { isInForce } from '../company/account.ts'
 import { Problem, type ProblemCode, statusOf } from '../errors.ts'
 import { requirePermission, type Session } from '../session/session.ts'
-import { toWords } from './words.ts'
+import { toWords } from './introspection.ts'
 
 /** What a reverse proxy is told about the session of a request that it has received. */
 

@@ -4,7 +4,6 @@ import type { SessionLookUp } from '../session/look-up.ts'
 import { isHeld, logContextOf, provenAtOf, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
-import { toWords } from './words.ts'
 
 /** What a credential of a session is good for at this moment (RFC 7662). */
 
@@ -91,4 +90,9 @@ const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
 
 function toSeconds(ms: number): number {
   return Math.floor(ms / 1000)
+}
+
+/** Separated by single spaces. What operators have stored in other forms in the tables of roles is left out. */
+export function toWords(names: string[]): string {
+  return names.filter((name) => /^[!-~]+$/.test(name)).join(' ')
 }

@@ -2,12 +2,13 @@ import { type ACTIONS, type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { listAdminEmails } from '../company/policy-repository.ts'
 import type { Tx } from '../database/connect.ts'
+import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { type Client, clientOf, type Received } from '../limits/client.ts'
 import { type NewMail, queueMail } from '../mail/service.ts'
 import type { System } from '../system.ts'
-import { requireActor } from './acting.ts'
-import type { Session } from './session.ts'
+import { lockSession } from './repository.ts'
+import { type Session, sessionEnded } from './session.ts'
 
 /**
  * The one shape of an act. Its transaction locks, confirms the right, does the work, and writes audit entry and mails, so that
@@ -120,4 +121,20 @@ export function actIn(
         await queueMail(tx, system, companyId, { ...about, recipient })
     },
   }
+}
+
+/** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem session_ended, permission_denied */
+export async function requireActor(
+  tx: Tx,
+  { companyId, userId, sessionId }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>,
+  now: number,
+  permission: string | null,
+): Promise<void> {
+  const permissions = await lockSession(tx, companyId, { userId, sessionId }, new Date(now))
+  if (!permissions) throw sessionEnded()
+  if (permission !== null && !permissions.includes(permission))
+    throw new Problem(
+      'permission_denied',
+      `This needs the permission ${permission}, which you no longer have.`,
+    )
 }

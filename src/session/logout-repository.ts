@@ -3,7 +3,7 @@ import { auditEach } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { isKeyInForce } from '../token/fragments.ts'
+import { isKeyInForce } from '../token/repository.ts'
 import type { EndState } from './session.ts'
 import { endReason, hasEnded } from './session-fragments.ts'
 

@@ -3,7 +3,7 @@ import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { isKeyInForce } from '../token/fragments.ts'
+import { isKeyInForce } from '../token/repository.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason, isNotEnded } from './session-fragments.ts'
 

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { RefusalReason } from './refusal-reasons.ts'
+import type { RefusalReason } from './schemas.ts'
 
 /** Refused requests, summed up by company, minute, reason and network. */
 

@@ -1,7 +1,24 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
 import { field, Time, Uuid } from '../http/fields.ts'
-import { REFUSAL_REASONS, type RefusalReason } from './refusal-reasons.ts'
+
+/** Why requests with events are refused, as their company is told. */
+export const REFUSAL_REASONS = [
+  'header_missing',
+  'timestamp_malformed',
+  'timestamp_stale',
+  'signature_malformed',
+  'signature_mismatch',
+  'previous_secret',
+  'subscription_inactive',
+  'feature_not_in_plan',
+  'malformed_body',
+  'invalid_request',
+  'event_id_conflict',
+  'rate_limited',
+] as const
+
+export type RefusalReason = (typeof REFUSAL_REASONS)[number]
 
 const Hint = Type.String({ description: 'The last four characters of the secret', examples: ['…a1B2'] })
 const Version = Type.Integer({ description: 'Grows by one with each new secret', examples: [3] })

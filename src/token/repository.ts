@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
 /** The platform's signing keys. They belong to no company. Private keys are stored only sealed. */
@@ -84,4 +85,9 @@ export async function setRevoked(db: Executor, keyId: string, at: Date): Promise
     .returning('key_id')
     .executeTakeFirst()
   return revoked !== undefined
+}
+
+/** False for a revoked key, such as a leaked one. Postgres reads the keys once a statement. */
+export function isKeyInForce(keyId: RawBuilder<unknown>) {
+  return sql`${keyId} = any (array(select key_id from signing_keys where revoked_at is null))`
 }

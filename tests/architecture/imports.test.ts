@@ -44,7 +44,6 @@ const MODELS = [
   'mail/letters.ts',
   'mail/notices.ts',
   'mail/render.ts',
-  'signing-secret/refusal-reasons.ts',
   'second-factor/factor.ts',
   'second-factor/passkey-schemas.ts',
   'member/service-password-schemas.ts',
