@@ -3,8 +3,8 @@ import type { Config } from '../config/config.ts'
 import { createDigests, type Digests } from '../crypto/digests.ts'
 import { createOpaque, type Opaque } from '../crypto/opaque.ts'
 import { createIsBreached, type IsBreached } from '../crypto/password-policy.ts'
-import { createSealer, type Sealer } from '../crypto/sealing.ts'
-import type { MeasureBatch } from '../database/batch.ts'
+import { createSealer, deriveKey, type Sealer } from '../crypto/sealing.ts'
+import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Connection } from '../database/connect.ts'
 import { type Counters, createCounters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
@@ -25,11 +25,25 @@ export interface Context extends ContextOptions {
   sealer: Sealer
   digests: Digests
   opaque: Opaque
+  /** Of the digests of known networks, by master key; the first is in use. */
+  networkKeys: Buffer[]
   tokens: Tokens
   counters: Counters
   measureBatch: MeasureBatch
+  inBatch: InBatch
   isBreached?: IsBreached | undefined
 }
+
+/** A statement that many requests share. Its batch opens once a process. */
+export interface Batched<Item, Outcome> extends Omit<BatchOptions<Item, Outcome>, 'run'> {
+  /** For the metric. */
+  name: string
+  /** Returns an outcome for each item, in order. */
+  run(context: Pick<Context, 'db' | 'config'>, items: Item[]): Promise<Outcome[]>
+}
+
+/** Sends the item together with those that arrive while the statement before is in flight. */
+type InBatch = <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item) => Promise<Outcome>
 
 /** All of it but the tokens, which their plugin makes. `notice` warns the operator. */
 export function createContext(
@@ -47,11 +61,27 @@ export function createContext(
     sealer: createSealer(config.masterKeys, system.randomBytes),
     digests: createDigests(config.masterKeys),
     opaque: createOpaque(config.cell, system.randomBytes),
+    networkKeys: config.masterKeys.map(({ key }) => deriveKey(key, 'known networks')),
     counters: createCounters(db, measureBatch),
     measureBatch,
+    inBatch: createBatches({ db, config }, measureBatch),
     isBreached: createIsBreached(config.breachedPasswordsUrl, (cause) =>
       notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
     ),
+  }
+}
+
+function createBatches(context: Pick<Context, 'db' | 'config'>, measureBatch: MeasureBatch): InBatch {
+  const open = new Map<object, unknown>()
+  return <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item) => {
+    // The key says which types the batch has.
+    let batch = open.get(batched) as Batch<Item, Outcome> | undefined
+    if (!batch) {
+      const { name, run, ...options } = batched
+      batch = createBatch({ ...options, run: measureBatch(name, (items: Item[]) => run(context, items)) })
+      open.set(batched, batch)
+    }
+    return batch(item)
   }
 }
 

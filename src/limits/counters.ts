@@ -107,7 +107,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     }
   }
 
-  return { consume, consumeInOrder, consumeFor, refund, refundFirst }
+  return { consume, consumeInOrder, consumeFor, refund, refundFirst, usedUpMemory }
 }
 
 export function isOurs(error: unknown): boolean {

@@ -13,7 +13,7 @@ import {
 } from '../one-time-token/service.ts'
 import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { createKnownClients } from '../session/known-clients.ts'
+import { learnNetwork } from '../session/known-clients.ts'
 
 /** The email about a reset names what the account added in these days: a thief of the password could have. */
 const ADDITIONS_DAYS = 7
@@ -56,7 +56,7 @@ export async function resetPassword(
     // An attacker with the former password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
     // Others' guesses must not lock out a member who resets the password from a new network.
-    await createKnownClients(context).learnNetwork(tx, { companyId, userId }, client.network, now)
+    await learnNetwork(context, tx, { companyId, userId }, client.network, now)
     const additionsSince = new Date(now - ADDITIONS_DAYS * 86_400_000).toISOString()
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
     const { audit, mail } = actIn(tx, system, { companyId, userId }, received)

@@ -1,41 +1,37 @@
 import { type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import { createUsedUpMemory, rateLimited } from '../limits/answer.ts'
+import { rateLimited } from '../limits/answer.ts'
 import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 
 /** The limits of sign-in: attempts, right or wrong, by network; and guesses of a password, the wrong ones alone. */
 
-interface Place {
+interface Attempting {
   network: string
   /** If known: others of its network cannot use up its attempts. */
   device: string | undefined
+  now: number
   logContext?: RefusalContext
 }
 
-export type CountAttempt = ReturnType<typeof createAttempts>
-
-export function createAttempts({ counters, config }: Pick<Context, 'counters' | 'config'>) {
+/** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
+export async function countAttempt<Result>(
+  { counters, config }: Pick<Context, 'counters' | 'config'>,
+  { network, device, now, logContext = {} }: Attempting,
+  attempt: (limit: LimitState) => Promise<Result>,
+): Promise<Result> {
   const { signInAttempts } = config.limits
-  const usedUp = createUsedUpMemory()
-  /** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
-  return async <Result>(
-    { network, device, logContext = {} }: Place,
-    now: number,
-    attempt: (limit: LimitState) => Promise<Result>,
-  ): Promise<Result> => {
-    const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
-    const quotas = quotasOf(signInAttempts, subject)
-    const remembered = usedUp.find(quotas, now)
-    if (remembered) throw withLogContext(remembered, logContext)
-    const attempting = counters.consumeFor(signInAttempts, subject, now, attempt)
-    return await attempting.catch((error: unknown) => {
-      if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
-      const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)
-      if (!quota) throw error
-      usedUp.note(quota, error, now)
-      throw withLogContext(error, logContext)
-    })
-  }
+  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
+  const quotas = quotasOf(signInAttempts, subject)
+  const remembered = counters.usedUpMemory.find(quotas, now)
+  if (remembered) throw withLogContext(remembered, logContext)
+  const attempting = counters.consumeFor(signInAttempts, subject, now, attempt)
+  return await attempting.catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
+    const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)
+    if (!quota) throw error
+    counters.usedUpMemory.note(quota, error, now)
+    throw withLogContext(error, logContext)
+  })
 }
 
 interface Guesser {

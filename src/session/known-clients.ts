@@ -1,8 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { MemberIds } from '../company/account.ts'
-import type { Opaque } from '../crypto/opaque.ts'
-import { deriveKey } from '../crypto/sealing.ts'
-import type { Executor, Tx } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Context } from '../http/context.ts'
 import type { Client } from '../limits/client.ts'
@@ -29,7 +27,7 @@ export interface Recognition {
   cookie: string | null
 }
 
-export interface Attempt {
+interface Visit {
   mode: SessionKind
   device: string | undefined
   client: Pick<Client, 'network'>
@@ -40,41 +38,42 @@ export function knownUntil(now: number): Date {
   return new Date(now + KNOWN_MS)
 }
 
-export type KnownClients = ReturnType<typeof createKnownClients>
-
-export function createKnownClients({ config, opaque }: Pick<Context, 'config' | 'opaque'>) {
-  const keys = config.masterKeys.map(({ key }) => deriveKey(key, 'known networks'))
-  const digest = (key: Buffer, text: string) =>
-    createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)
-
-  /** By each master key; the first is in use. */
-  const networksOf = (companyId: string, network: string) =>
-    keys.map((key): KnownClient => ({ kind: 'network', digest: digest(key, `${companyId} ${network}`) }))
-
-  const recognizeIn = (companyId: string, known: KnownUntil, attempt: Attempt) =>
-    recognize(opaque, known, networksOf(companyId, attempt.client.network), attempt)
-
-  return {
-    recognize: recognizeIn,
-
-    /** For a user who has proven the network in another way than by sign-in. */
-    async learnNetwork(tx: Tx, { companyId, userId }: MemberIds, network: string, now: number) {
-      const learns = networksOf(companyId, network).slice(0, 1)
-      await learnClients(tx, companyId, userId, learns, knownUntil(now))
-    },
-
-    async lookUp(db: Executor, { companyId, userId }: MemberIds, attempt: Attempt): Promise<Recognition> {
-      return recognizeIn(companyId, await findKnownUntil(db, companyId, userId), attempt)
-    },
-  }
+/** By each master key; the first is in use. */
+function networksOf({ networkKeys }: Pick<Context, 'networkKeys'>, companyId: string, network: string) {
+  return networkKeys.map((key): KnownClient => {
+    const digest = createHmac('sha256', key).update(`${companyId} ${network}`).digest()
+    return { kind: 'network', digest: digest.subarray(0, DIGEST_BYTES) }
+  })
 }
 
-function recognize(
-  opaque: Opaque,
+/** For a user who has proven the network in another way than by sign-in. */
+export async function learnNetwork(
+  context: Pick<Context, 'networkKeys'>,
+  tx: Tx,
+  { companyId, userId }: MemberIds,
+  network: string,
+  now: number,
+): Promise<void> {
+  const learns = networksOf(context, companyId, network).slice(0, 1)
+  await learnClients(tx, companyId, userId, learns, knownUntil(now))
+}
+
+export async function recognizeMember(
+  context: Pick<Context, 'db' | 'networkKeys' | 'opaque'>,
+  { companyId, userId }: MemberIds,
+  visit: Visit,
+): Promise<Recognition> {
+  return recognize(context, companyId, await findKnownUntil(context.db, companyId, userId), visit)
+}
+
+/** `known` are the member's. */
+export function recognize(
+  { opaque, ...context }: Pick<Context, 'networkKeys' | 'opaque'>,
+  companyId: string,
   known: KnownUntil,
-  networks: KnownClient[],
-  { mode, device, now }: Attempt,
+  { mode, device, client, now }: Visit,
 ): Recognition {
+  const networks = networksOf(context, companyId, client.network)
   const untilOf = (client: KnownClient) => Date.parse(known?.[keyOf(client)] ?? '') || 0
   const isFresh = (until: number) => until > now + KNOWN_MS - RENEW_AFTER_MS
   const networkKnownUntil = Math.max(...networks.map(untilOf))

@@ -16,7 +16,7 @@ import { countGuess } from './guesses.ts'
 
 /** Whether a password is that of an account at sign-in, or that of a user with a session. */
 
-interface Attempt {
+interface Match {
   account: Identity | null
   /** Reads the account again. */
   find(): Promise<Identity | null>
@@ -27,16 +27,13 @@ interface Attempt {
 }
 
 /** Renews a hash that was made with other parameters. */
-export async function matchPassword(
-  context: Pick<Context, 'db'>,
-  attempt: Attempt,
-): Promise<Identity | null> {
-  const { account, find, password, hasher, isBarred } = attempt
+export async function matchPassword(context: Pick<Context, 'db'>, match: Match): Promise<Identity | null> {
+  const { account, find, password, hasher, isBarred } = match
   const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
   const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
   // Of several renewals at the same time one succeeds; the others must match the hash that it has stored.
   const current =
-    matched && isDue ? ((await renewHash(context, matched, attempt)) ?? (await matchAgain())) : matched
+    matched && isDue ? ((await renewHash(context, matched, match)) ?? (await matchAgain())) : matched
   return current && isActive(current) ? current : null
 
   async function matchAgain(): Promise<Identity | null> {
@@ -50,7 +47,7 @@ async function verify(hasher: PasswordHasher, account: Identity | null, password
 }
 
 /** Null if the stored hash has changed meanwhile. */
-async function renewHash({ db }: Pick<Context, 'db'>, account: Identity, { hasher, password }: Attempt) {
+async function renewHash({ db }: Pick<Context, 'db'>, account: Identity, { hasher, password }: Match) {
   const after = await hasher.hash(password)
   const change = { before: account.passwordHash, after }
   const isRenewed = await replacePasswordHash(db, account.companyId, account.userId, change)

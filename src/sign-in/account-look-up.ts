@@ -1,10 +1,10 @@
-import { nobodysId, type readNamedCompany } from '../company/handles.ts'
+import { nobodysId } from '../company/handles.ts'
 import type { Identity } from '../company/identity-repository.ts'
-import { createBatch } from '../database/batch.ts'
 import type { CompanyStatus } from '../database/schema.ts'
-import type { Context } from '../http/context.ts'
-import type { Attempt, KnownClients, Recognition } from '../session/known-clients.ts'
+import type { Batched, Context } from '../http/context.ts'
+import { type Recognition, recognize } from '../session/known-clients.ts'
 import { type Candidate, findCandidates, type Named, type SignInItem } from './account-look-up-repository.ts'
+import type { Attempt } from './attempt.ts'
 
 /** Finds the account that a sign-in names, and whether its client is known for it. */
 
@@ -22,14 +22,6 @@ export interface Found {
   passwordEpoch: number | null
 }
 
-type NamedCompany = ReturnType<typeof readNamedCompany>
-
-export type LookUpAccount = (
-  attempt: Attempt & { company: NamedCompany; email: string },
-  /** Of a password of the form of service passwords. */
-  digest?: Buffer,
-) => Promise<Found>
-
 const NOTHING = {
   companyId: null,
   identity: null,
@@ -39,18 +31,20 @@ const NOTHING = {
   passwordEpoch: null,
 }
 
-export function createAccountLookUp(context: Context & { knownClients: KnownClients }): LookUpAccount {
-  const { db, knownClients, measureBatch } = context
-  const find = createBatch<SignInItem, Candidate | null>({
-    run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
-  })
-  return async (attempt, digest) => {
-    const { company, email } = attempt
-    const item = { companyId: null, handle: null, ...company, email, digest: digest ?? null }
-    const { identity, named, companyStatus, knownUntil, passwordEpoch, ...found } =
-      (await find(item)) ?? NOTHING
-    const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
-    const recognized = knownClients.recognize(companyId, knownUntil, attempt)
-    return { companyId, account: identity, named, companyStatus, recognized, passwordEpoch }
-  }
+const lookUps: Batched<SignInItem, Candidate | null> = {
+  name: 'sign_ins',
+  run: ({ db }, items) => findCandidates(db, items),
+}
+
+export async function findAccount(
+  context: Pick<Context, 'inBatch' | 'networkKeys' | 'opaque'>,
+  attempt: Attempt,
+): Promise<Found> {
+  const { company, email, digest } = attempt
+  const item = { companyId: null, handle: null, ...company, email, digest }
+  const { identity, named, companyStatus, knownUntil, passwordEpoch, ...found } =
+    (await context.inBatch(lookUps, item)) ?? NOTHING
+  const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
+  const recognized = recognize(context, companyId, knownUntil, attempt)
+  return { companyId, account: identity, named, companyStatus, recognized, passwordEpoch }
 }

@@ -1,10 +1,9 @@
 import { clearLockout, type Identity } from '../company/identity-repository.ts'
-import { type Batch, createBatch } from '../database/batch.ts'
 import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
 import type { LimitState } from '../errors.ts'
-import type { Context } from '../http/context.ts'
+import type { Batched, Context } from '../http/context.ts'
 import type { Client, Received } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'
 import { actIn } from '../session/acts.ts'
@@ -40,41 +39,39 @@ export interface SignedIn extends Opened {
   limit: LimitState | undefined
 }
 
-/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. False if it is refused. */
-export type OpenAtOnce = Batch<repository.NewSession, boolean>
+const openings: Batched<repository.NewSession, repository.OpeningOutcome> = {
+  name: 'openings',
+  run: ({ db, config }, sessions) => repository.insertSessions(db, sessions, config.maxSessionsPerMember),
+}
 
-export function createOpenings({ db, config, measureBatch }: Context): OpenAtOnce {
-  const { maxSessionsPerMember } = config
-  const open = createBatch<repository.NewSession, repository.OpeningOutcome>({
-    run: measureBatch('openings', (sessions) =>
-      repository.insertSessions(db, sessions, maxSessionsPerMember),
-    ),
-  })
-  // In a batch of their own: what has opened is committed, whatever becomes of these. Each statement opens at least one of each
-  // member.
-  const openRaced = createBatch<repository.NewSession, boolean>({
-    run: measureBatch('raced_openings', (sessions) =>
-      db.transaction().execute(async (tx) => {
-        await repository.lockMembers(tx, sessions)
-        const opened = new Set<repository.NewSession>()
-        for (let left = sessions; left.length > 0; ) {
-          const outcomes = await repository.insertSessions(tx, left, maxSessionsPerMember)
-          for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
-          left = left.filter((_, index) => outcomes[index] === 'raced')
-        }
-        return sessions.map((session) => opened.has(session))
-      }),
-    ),
-  })
-  return async (session) => {
-    const outcome = await open(session)
-    return outcome === 'raced' ? await openRaced(session) : outcome === 'opened'
-  }
+/**
+ * In a batch of their own: what has opened is committed, whatever becomes of these. Each statement opens at least one of each
+ * member.
+ */
+const racedOpenings: Batched<repository.NewSession, boolean> = {
+  name: 'raced_openings',
+  run: ({ db, config }, sessions) =>
+    db.transaction().execute(async (tx) => {
+      await repository.lockMembers(tx, sessions)
+      const opened = new Set<repository.NewSession>()
+      for (let left = sessions; left.length > 0; ) {
+        const outcomes = await repository.insertSessions(tx, left, config.maxSessionsPerMember)
+        for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
+        left = left.filter((_, index) => outcomes[index] === 'raced')
+      }
+      return sessions.map((session) => opened.has(session))
+    }),
+}
+
+/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. False if it is refused. */
+async function openTogether({ inBatch }: Pick<Context, 'inBatch'>, session: repository.NewSession) {
+  const outcome = await inBatch(openings, session)
+  return outcome === 'raced' ? await inBatch(racedOpenings, session) : outcome === 'opened'
 }
 
 /** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
 export async function openSession(
-  context: Context & { openAtOnce: OpenAtOnce },
+  context: Context,
   account: Identity,
   opening: Opening,
   consume?: Consume,
@@ -87,7 +84,7 @@ export async function openSession(
   const needsMore = consume || formerOf(context, opening) !== null || account.lockedOutAt !== null
   const isOpened = needsMore
     ? await openInTransaction(context, account, opening, row, consume)
-    : await context.openAtOnce(row)
+    : await openTogether(context, row)
   if (!isOpened) return null
   const credential =
     cookie === null

@@ -14,12 +14,10 @@ import {
   setDeviceCookie,
   setSessionCookie,
 } from '../session/cookie.ts'
-import { createAttempts } from '../session/guesses.ts'
-import { createKnownClients } from '../session/known-clients.ts'
 import { toSessionReply, toTokenReply } from '../session/replies.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
 import { logContextOf } from '../session/session.ts'
-import { createOpenings, type SignedIn } from './opening.ts'
+import type { SignedIn } from './opening.ts'
 import { beginProofByPasskey, createReauthentication } from './reauthentication.ts'
 import {
   ChallengeModeHeaders,
@@ -32,28 +30,15 @@ import {
   ReauthenticateBody,
   SecondFactorBody,
 } from './schemas.ts'
-import {
-  beginByPasskey,
-  completeSignIn,
-  type SignInContext,
-  type SignInRequest,
-  signInByPasskey,
-} from './second-step.ts'
+import { beginByPasskey, completeSignIn, type SignInRequest, signInByPasskey } from './second-step.ts'
 import { companyNamedIn, createServiceLimits } from './service-limits.ts'
-import { createSignIn } from './sign-in.ts'
+import { signIn } from './sign-in.ts'
 
 const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
 
 /** Sign-in by password, its second step, and sign-in by passkey; behind the public guard. */
-const signingIn: Routes<Context> = async (app, options) => {
-  const context: SignInContext = {
-    ...options.context,
-    knownClients: createKnownClients(options.context),
-    countAttempt: createAttempts(options.context),
-    openAtOnce: createOpenings(options.context),
-  }
-  const signIn = createSignIn(context)
+const signingIn: Routes<Context> = async (app, { context }) => {
   const serviceLimits = serviceLimitsOf(app, context)
 
   app.post(
@@ -95,7 +80,7 @@ const signingIn: Routes<Context> = async (app, options) => {
           })
         }
       }
-      const signedIn = await signIn({
+      const signedIn = await signIn(context, {
         ...request.body,
         mode,
         device: readDeviceCookie(request),
@@ -165,7 +150,7 @@ const signingIn: Routes<Context> = async (app, options) => {
   )
 }
 
-function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: SignInContext) {
+function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
   const senderOf = (request: FastifyRequest) => ({
     network: networkOf(request),
     company: companyNamedIn(Object(request.body)),
@@ -180,7 +165,7 @@ function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, 
 }
 
 function receivedOf(
-  { config, system }: SignInContext,
+  { config, system }: Context,
   request: FastifyRequest<{ Headers: { 'x-session-mode'?: 'token' | 'cookie' } }>,
 ): SignInRequest {
   return {

@@ -12,19 +12,13 @@ import * as challenges from '../second-factor/challenges-repository.ts'
 import type { GivenProof } from '../second-factor/factor.ts'
 import { auditRefusal, type FactorRefusal, invalidSecondFactor } from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
-import type { CountAttempt } from '../session/guesses.ts'
-import type { KnownClients } from '../session/known-clients.ts'
+import { countAttempt } from '../session/guesses.ts'
+import { recognizeMember } from '../session/known-clients.ts'
 import { newId } from '../system.ts'
-import { type OpenAtOnce, openSession, type SignedIn } from './opening.ts'
+import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
-
-export interface SignInContext extends Context {
-  knownClients: KnownClients
-  countAttempt: CountAttempt
-  openAtOnce: OpenAtOnce
-}
 
 export interface SignInRequest extends Received {
   /** Its session ends when the new one opens. */
@@ -38,7 +32,7 @@ export interface SignInRequest extends Received {
 
 /** @throws Problem invalid_request, invalid_second_factor, cross_site_request, rate_limited */
 export async function completeSignIn(
-  context: SignInContext,
+  context: Context,
   { challenge, ...given }: GivenProof & { challenge: string },
   request: SignInRequest,
 ): Promise<SignedIn> {
@@ -49,7 +43,7 @@ export async function completeSignIn(
   const { identity, mode } = found
   const { companyId, userId } = identity
   requireMode(request, mode)
-  const recognized = await context.knownClients.lookUp(context.db, identity, { ...request, mode })
+  const recognized = await recognizeMember(context, identity, { ...request, mode })
   const answering = answerChallenge(
     context,
     { member: identity, given, challenge, hash, client, now },
@@ -101,20 +95,20 @@ const NOBODYS = {
 
 /** The passkey says whose it is. @throws Problem invalid_second_factor, cross_site_request, rate_limited */
 export async function signInByPasskey(
-  context: SignInContext,
+  context: Context,
   { challenge, response }: { challenge: string; response: AssertionResponse },
   request: SignInRequest,
 ): Promise<SignedIn> {
-  const { db, knownClients } = context
+  const { db } = context
   const begun = readUnstored(context, challenge, request.now)
   if (begun) requireMode(request, begun.mode)
   const credentialId = Buffer.from(response.id, 'base64url')
   const found = begun && (await findPasskeyAcrossCompanies(db, credentialId))
   const passkey = found ?? { ...NOBODYS, credentialId }
   const mode = begun?.mode ?? 'token'
-  const recognized = begun && (await knownClients.lookUp(db, passkey, { ...request, mode }))
-  const place = { network: request.client.network, device: recognized?.device }
-  return await context.countAttempt(place, request.now, async (limit) => {
+  const recognized = begun && (await recognizeMember(context, passkey, { ...request, mode }))
+  const attempting = { network: request.client.network, device: recognized?.device, now: request.now }
+  return await countAttempt(context, attempting, async (limit) => {
     if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' }, limit)
     const verified = await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true })
     const identity =
@@ -135,7 +129,7 @@ export async function signInByPasskey(
 
 /** Does the same work if nobody has the passkey. */
 async function record(
-  context: SignInContext,
+  context: Context,
   found: FoundPasskey | null | undefined,
   request: SignInRequest,
 ): Promise<{ reason: FactorRefusal } & Partial<MemberIds>> {

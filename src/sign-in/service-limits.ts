@@ -1,11 +1,7 @@
 import type { Account } from '../company/account.ts'
-import { type LimitState, withLogContext } from '../errors.ts'
-import type { Context } from '../http/context.ts'
-import { createUsedUpMemory, rateLimited } from '../limits/answer.ts'
-import { isOurs } from '../limits/counters.ts'
+import type { LimitState } from '../errors.ts'
 import { type ClaimedSender, createKnownSenders, createRefusedCredentials } from '../limits/known-senders.ts'
 import type { MemoryCounter } from '../limits/memory.ts'
-import { type Quota, tightest } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 
 /**
@@ -72,37 +68,6 @@ export function createServiceLimits<Request extends object>({
         if (arrivals.delete(request)) anonymous.refund(request)
       },
     }),
-  }
-}
-
-export type CountServiceSignIn = ReturnType<typeof createServiceSignIns>
-
-/** Correct service passwords, for all instances. A sign-in that fails by our fault does not count. */
-export function createServiceSignIns({ counters, config: { limits } }: Pick<Context, 'counters' | 'config'>) {
-  const usedUpMemory = createUsedUpMemory()
-  /** @throws Problem rate_limited */
-  return async <Result>(
-    { companyId, userId, subscriptionStatus }: Account,
-    now: number,
-    signIn: (limit: LimitState) => Promise<Result>,
-  ): Promise<Result> => {
-    const quotas: Quota[] = [{ limit: limits.serviceSignIns, values: [companyId, userId] }]
-    if (subscriptionStatus === 'trialing') quotas.push({ limit: limits.trialSignIns, values: [companyId] })
-    const remembered = usedUpMemory.find(quotas, now)
-    if (remembered) throw remembered
-    const { states, usedUp } = await counters.consumeInOrder(quotas, now)
-    const uses = quotas.slice(0, states.length)
-    const refusing = quotas[states.length]
-    if (usedUp && refusing) {
-      const refusal = withLogContext(rateLimited(usedUp), { companyId, userId })
-      usedUpMemory.note(refusing, refusal, now)
-      await counters.refund(uses)
-      throw refusal
-    }
-    return await signIn(tightest(states)).catch(async (error: unknown) => {
-      if (isOurs(error)) await counters.refund(uses, error)
-      throw error
-    })
   }
 }
 

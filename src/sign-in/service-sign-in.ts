@@ -1,0 +1,65 @@
+import { type Account, isActive } from '../company/account.ts'
+import { type LimitState, Problem, withLogContext } from '../errors.ts'
+import type { Context } from '../http/context.ts'
+import { rateLimited } from '../limits/answer.ts'
+import { isOurs } from '../limits/counters.ts'
+import { type Quota, tightest } from '../limits/subject.ts'
+import { findAccount } from './account-look-up.ts'
+import type { Attempt } from './attempt.ts'
+import { openSession, type SignedIn } from './opening.ts'
+import { reasonOf, recordRefusal, refusal } from './refused-sign-ins.ts'
+
+/** Sign-in by service password: one look-up and one digest. What is correct is counted before it writes anything. */
+
+/** @throws Problem permission_denied, rate_limited, invalid_credentials */
+export async function signInService(context: Context, attempt: Attempt): Promise<SignedIn> {
+  const { servicePassword } = attempt
+  const named = 'companyId' in attempt.company ? attempt.company : {}
+  await servicePassword.admit().catch((error: unknown) => {
+    throw error instanceof Problem ? withLogContext(error, named) : error
+  })
+  const found = await findAccount(context, attempt)
+  const { account, passwordEpoch, recognized } = found
+  if (account && passwordEpoch !== null && isActive(account)) {
+    servicePassword.noteHeld(account)
+    const signedIn = await countServiceSignIn(context, account, attempt.now, async (limit) => {
+      if (attempt.mode === 'cookie') {
+        const logContext = await recordRefusal(context, attempt, found, 'token_mode_only')
+        throw refusal('token_mode_only', { limit, logContext })
+      }
+      const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
+      const opened = await openSession(context, account, opening)
+      return opened && { ...opened, limit }
+    })
+    if (signedIn) return signedIn
+  }
+  const reason = reasonOf(found, { isBarred: false })
+  const logContext = await recordRefusal(context, attempt, found, reason)
+  throw refusal(reason, { limit: await servicePassword.countRefusal(), logContext })
+}
+
+/** For all instances. A sign-in that fails by our fault does not count. @throws Problem rate_limited */
+async function countServiceSignIn<Result>(
+  { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
+  { companyId, userId, subscriptionStatus }: Account,
+  now: number,
+  signIn: (limit: LimitState) => Promise<Result>,
+): Promise<Result> {
+  const quotas: Quota[] = [{ limit: limits.serviceSignIns, values: [companyId, userId] }]
+  if (subscriptionStatus === 'trialing') quotas.push({ limit: limits.trialSignIns, values: [companyId] })
+  const remembered = counters.usedUpMemory.find(quotas, now)
+  if (remembered) throw remembered
+  const { states, usedUp } = await counters.consumeInOrder(quotas, now)
+  const uses = quotas.slice(0, states.length)
+  const refusing = quotas[states.length]
+  if (usedUp && refusing) {
+    const refused = withLogContext(rateLimited(usedUp), { companyId, userId })
+    counters.usedUpMemory.note(refusing, refused, now)
+    await counters.refund(uses)
+    throw refused
+  }
+  return await signIn(tightest(states)).catch(async (error: unknown) => {
+    if (isOurs(error)) await counters.refund(uses, error)
+    throw error
+  })
+}
