@@ -38,9 +38,9 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
   }
 
   // Before the body is read: its form does not matter for an unknown path.
-  app.addHook('onRequest', (request, reply, done) => {
+  app.addHook('onRequest', (request, _reply, done) => {
     if (!request.is404) return done()
-    app.limits.anonymous(request, reply).then(() => {
+    app.limits.anonymous(request).then(() => {
       const problem = notFound(request)
       if (hasPages && problem.code === 'not_found' && isForPerson(request)) done()
       else done(problem)

@@ -3,7 +3,6 @@ import type { FastifyPluginAsync, FastifySchema, FastifyTypeProvider, RawServerD
 import fp from 'fastify-plugin'
 
 export type Routes<Context> = FastifyPluginAsyncTypebox<{ context: Context }>
-export type RouteGroup<Context> = (...given: Parameters<Routes<Context>>) => void
 
 /** Makes the options of routes under one heading of the document. A route can name another. */
 export function operationsOf(tag: string) {

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { toProblem } from './to-problem.ts'
 
 /** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
@@ -10,7 +9,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
     const isCutOff = request.raw.destroyed && !request.raw.complete
     const met = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
     logIfOurs(met, request)
-    const problem = await countIfRefused(met, request, reply)
+    const problem = await countIfRefused(met, request)
     Object.assign(request.logContext, logContextOf(problem))
     // Further bytes of the connection cannot be trusted, or are not worth reading.
     if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
@@ -20,14 +19,10 @@ async function plugin(app: FastifyInstance): Promise<void> {
   })
 
   /** Counts a refused credential, since it can be a guess. Sign-in and signatures have their own counters. */
-  async function countIfRefused(
-    problem: Problem,
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): Promise<Problem> {
+  async function countIfRefused(problem: Problem, request: FastifyRequest): Promise<Problem> {
     const [, category] = catalogue[problem.code]
     if (category !== 'authentication' || OWN_COUNTERS.has(problem.code)) return problem
-    return await app.limits.refusal(request, reply).then(() => problem, toProblem)
+    return await app.limits.refusal(request).then(() => problem, toProblem)
   }
 }
 
@@ -55,7 +50,7 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
   const { extras, code } = problem
   const status = statusOfProblem(problem)
   if (status === 401) reply.header('www-authenticate', challenge(code, problem.message))
-  if (extras.limit) reply.headers(limitHeaders(extras.limit))
+  if (extras.limit) request.limit = extras.limit
   if (extras.retryAfterSeconds !== undefined) reply.header('retry-after', extras.retryAfterSeconds)
   if (extras.headers) reply.headers(extras.headers)
   return reply.code(status).type('application/problem+json; charset=utf-8').send(toReply(problem, request.id))

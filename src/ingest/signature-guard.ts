@@ -5,7 +5,6 @@ import { JSON_TYPE, parseBody } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
 import type { ClaimedSender } from '../limits/known-senders.ts'
 import { ID } from '../system.ts'
@@ -53,7 +52,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     await badSignatures.admit(request)
   })
 
-  app.addHook('preValidation', async (request, reply) => {
+  app.addHook('preValidation', async (request) => {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const now = system.now()
     if (!request.signed) throw invalidSignature()
@@ -61,7 +60,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     const secretVersion = await verify(companyId, { id, timestamp, body }, signature)
     request.sender = { companyId, secretVersion, webhookId: id }
     request.logContext.companyId = companyId
-    await countRequest(request, reply)
+    await countRequest(request)
     await signingSecrets.touch(companyId, secretVersion, now)
     try {
       request.body = parseBody(body, KEPT_NAME)
@@ -92,10 +91,10 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   })
 
   // Also if the storing statement refuses a secret that was replaced meanwhile.
-  app.setErrorHandler(async (error, request, reply) => {
+  app.setErrorHandler(async (error, request) => {
     if (toProblem(error).code === 'invalid_signature') {
       const wasVerified = request.signed !== undefined
-      reply.headers(limitHeaders(await badSignatures.count(request, wasVerified)))
+      request.limit = await badSignatures.count(request, wasVerified)
     }
     throw error
   })

@@ -2,15 +2,7 @@ import { LruMap } from 'toad-cache'
 import { type LimitState, Problem } from '../errors.ts'
 import { counterOf, type Quota } from './subject.ts'
 
-/** How answers report a limit, and a short memory of limits that were used up. */
-
-/** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
-export function limitHeaders({ name, max, windowSeconds, remaining, resetSeconds }: LimitState) {
-  return {
-    'ratelimit-policy': `"${name}";q=${max};w=${windowSeconds}`,
-    ratelimit: `"${name}";r=${remaining};t=${resetSeconds}`,
-  }
-}
+/** The refusal of a limit that is used up, and a short memory of such limits. */
 
 export function rateLimited(limit: LimitState): Problem {
   const { max, windowSeconds, resetSeconds } = limit

@@ -1,5 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { ipAddressOfMessage, networkOfIpAddress } from '../edge/network.ts'
+import type { LimitState } from '../errors.ts'
+import type { System } from '../system.ts'
 
 export interface Client {
   ipAddress: string
@@ -7,6 +9,8 @@ export interface Client {
   userAgent: string | undefined
   /** Aborted when the request has taken too long: see http/deadline.ts. */
   signal: AbortSignal
+  /** The response reports the limit that was noted last, in its RateLimit headers. */
+  noteLimit(limit: LimitState): void
 }
 
 /** `now` is in milliseconds. */
@@ -18,7 +22,14 @@ export interface Received {
 export function clientOf(request: FastifyRequest): Client {
   const { 'user-agent': userAgent } = request.headers
   const { overdue: signal } = request
-  return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent, signal }
+  const noteLimit = (limit: LimitState) => {
+    request.limit = limit
+  }
+  return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent, signal, noteLimit }
+}
+
+export function receivedOf(request: FastifyRequest, { system }: { system: Pick<System, 'now'> }): Received {
+  return { client: clientOf(request), now: system.now() }
 }
 
 export function ipAddressOf({ raw }: Pick<FastifyRequest, 'raw'>): string {

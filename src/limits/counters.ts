@@ -4,9 +4,16 @@ import type { Executor } from '../database/connect.ts'
 import { isOutage } from '../database/faults.ts'
 import { type LimitState, Problem, statusOf } from '../errors.ts'
 import { createUsedUpMemory, rateLimited } from './answer.ts'
-import type { Count, Refund, Use } from './counters-repository.ts'
+import type { Client } from './client.ts'
+import type { Count, Use as CountedUse, Refund } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
 import { byNetwork, counterOf, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
+
+/** The response of the client, if there is one, reports the limit. `now` is in milliseconds. */
+interface Use {
+  client?: Pick<Client, 'noteLimit'>
+  now: number
+}
 
 /** Counters in Postgres, for all instances. One statement counts and decides, so parallel requests cannot exceed a limit. */
 export type Counters = ReturnType<typeof createCounters>
@@ -26,7 +33,7 @@ function createBatches<Counted, Item, Outcome>(
 }
 
 export function createCounters(db: Executor, measureBatch: MeasureBatch) {
-  const uses = createBatches<Limit[], Use, Count[]>(
+  const uses = createBatches<Limit[], CountedUse, Count[]>(
     (limits) => limits.map(({ name }) => name).join(' '),
     (limits) => ({
       run: measureBatch('limits', (items) => repository.countUses(db, limits, items)),
@@ -78,12 +85,16 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
   }
 
   /** One use of each of the subject's counters. A refused use does not count. @throws Problem rate_limited */
-  async function consume(limit: Limit, subject: Subject, now: number): Promise<LimitState> {
+  async function consume(limit: Limit, subject: Subject, { client, now }: Use): Promise<LimitState> {
     const quotas = quotasOf(limit, subject)
     const remembered = usedUpMemory.find(quotas.slice(1), now)
     if (remembered) throw remembered
     const { states, usedUp } = await consumeInOrder(quotas, now)
-    if (!usedUp) return tightest(states)
+    if (!usedUp) {
+      const state = tightest(states)
+      client?.noteLimit(state)
+      return state
+    }
     const refusal = rateLimited(usedUp)
     const quota = quotas[states.length]
     if (quota && states.length > 0) usedUpMemory.note(quota, refusal, now)
@@ -95,12 +106,12 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
   async function consumeFor<Result>(
     limit: Limit,
     subject: Subject,
-    now: number,
-    work: (state: LimitState) => Promise<Result>,
+    received: Use,
+    work: () => Promise<Result>,
   ): Promise<Result> {
-    const state = await consume(limit, subject, now)
+    await consume(limit, subject, received)
     try {
-      return await work(state)
+      return await work()
     } catch (error) {
       if (isOurs(error)) await refund(quotasOf(limit, subject), error)
       throw error

@@ -1,18 +1,18 @@
 import rateLimit, { type FastifyRateLimitStore, type FastifyRateLimitStoreCtor } from '@fastify/rate-limit'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { LruMap } from 'toad-cache'
 import type { Limit, Limits } from '../config/limits.ts'
 import type { LimitState } from '../errors.ts'
 import type { System } from '../system.ts'
-import { limitHeaders, rateLimited } from './answer.ts'
+import { rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
 import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
 
 /** Limits that protect the machine, so each process counts them by itself, in memory. */
 
-/** Sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
-type MemoryLimit = ((request: FastifyRequest, reply?: FastifyReply) => Promise<void>) & {
+/** @throws Problem rate_limited */
+type MemoryLimit = ((request: FastifyRequest) => Promise<void>) & {
   counter: MemoryCounter
 }
 
@@ -34,6 +34,10 @@ interface Consumed {
 type SubjectOf = (request: FastifyRequest) => readonly string[] | ByNetwork
 
 declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the response reports; the one that was noted last. */
+    limit: LimitState | null
+  }
   interface FastifyInstance {
     limits: {
       anonymous: MemoryLimit
@@ -152,7 +156,9 @@ async function plugin(
   { limits, system }: { limits: Limits; system: System },
 ): Promise<void> {
   const stores: Refundable[] = []
-  // The package only counts: its own hooks would set other headers than `limitHeaders`.
+  app.decorateRequest('limit', null)
+  app.addHook('onSend', reportLimit)
+  // The package only counts: its own hooks would set other headers.
   await app.register(rateLimit, {
     global: false,
     store: createMemoryStore(system, (store) => stores.push(store)),
@@ -181,10 +187,10 @@ async function plugin(
 
   function perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit {
     const counted = counter(limit, subjectOf)
-    const consume = async (request: FastifyRequest, reply?: FastifyReply) => {
+    const consume = async (request: FastifyRequest) => {
       const { state, isExceeded } = await counted.consume(request)
       if (isExceeded) throw rateLimited(state)
-      reply?.headers(limitHeaders(state))
+      request.limit = state
     }
     return Object.assign(consume, { counter: counted })
   }
@@ -198,6 +204,16 @@ async function plugin(
   })
 }
 
+/** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
+const reportLimit: onSendHookHandler = ({ limit }, reply, payload, done) => {
+  if (limit) {
+    const { name, max, windowSeconds, remaining, resetSeconds } = limit
+    reply.header('ratelimit-policy', `"${name}";q=${max};w=${windowSeconds}`)
+    reply.header('ratelimit', `"${name}";r=${remaining};t=${resetSeconds}`)
+  }
+  done(null, payload)
+}
+
 /** For services of the platform, in the place of the limits: whose request it is decides who asks. */
 async function unlimited(app: FastifyInstance): Promise<void> {
   const nothing = () => {
@@ -205,6 +221,7 @@ async function unlimited(app: FastifyInstance): Promise<void> {
   }
   const counter = { read: nothing, usedUp: nothing, consume: nothing, refund: nothing }
   const none: MemoryLimit = Object.assign(async () => {}, { counter })
+  app.decorateRequest('limit', null)
   app.decorate('limits', { anonymous: none, refusal: none, perSubject: () => none, counter: nothing })
 }
 

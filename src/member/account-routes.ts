@@ -3,8 +3,7 @@ import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
-import { clientOf } from '../limits/client.ts'
+import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
 import { requireRecentProof } from '../session/session.ts'
 import { changeOwnName, changePassword } from './account.ts'
@@ -35,8 +34,8 @@ const account: Routes<Context> = async (app, { context }) => {
       response: responses({ 204: Type.Null() }, 'permission_denied'),
     }),
     async (request, reply) => {
-      const limit = await changePassword(context, actorOf(request, context), request.body)
-      reply.code(204).headers(limitHeaders(limit))
+      await changePassword(context, actorOf(request, context), request.body)
+      reply.code(204)
       return null
     },
   )
@@ -70,8 +69,8 @@ const account: Routes<Context> = async (app, { context }) => {
     async (request, reply) => {
       const actor = actorOf(request, context)
       requireRecentProof(request, actor.now)
-      const limit = await requestEmailChange(context, actor, request.body)
-      reply.code(202).headers(limitHeaders(limit))
+      await requestEmailChange(context, actor, request.body)
+      reply.code(202)
       return {}
     },
   )
@@ -89,10 +88,10 @@ const links: Routes<Context> = async (app, { context }) => {
       response: { 204: Type.Null() },
     }),
     async (request, reply) => {
-      const received = { client: clientOf(request), now: context.system.now() }
-      const { limit, ...ids } = await confirmEmailChange(context, request.body.token, received)
+      const received = receivedOf(request, context)
+      const ids = await confirmEmailChange(context, request.body.token, received)
       Object.assign(request.logContext, ids)
-      reply.code(204).headers(limitHeaders(limit))
+      reply.code(204)
       return null
     },
   )
@@ -108,11 +107,10 @@ const links: Routes<Context> = async (app, { context }) => {
       body: UndoBody,
       response: { 200: UndoReply },
     }),
-    async (request, reply) => {
-      const received = { client: clientOf(request), now: context.system.now() }
-      const { companyId, userId, email, additions, limit } = await undo(context, request.body.token, received)
+    async (request) => {
+      const received = receivedOf(request, context)
+      const { companyId, userId, email, additions } = await undo(context, request.body.token, received)
       Object.assign(request.logContext, { companyId, userId })
-      reply.headers(limitHeaders(limit))
       const { signingSecret } = additions
       return {
         companyId,

@@ -1,7 +1,7 @@
 import { checkName, checkPassword } from '../company/checks.ts'
 import { cancelEmailChange, replacePasswordHash } from '../company/identity-repository.ts'
 import { changeUser } from '../company/service.ts'
-import { invalidField, type LimitState, Problem } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
@@ -33,8 +33,8 @@ export async function changePassword(
   context: Context,
   actor: Actor,
   { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
-): Promise<LimitState> {
-  const { session, client, now } = actor
+): Promise<void> {
+  const { session, client } = actor
   const { companyId, userId } = session
   if (session.userKind === 'service')
     throw new Problem('permission_denied', 'An admin replaces the password of a service member.')
@@ -43,14 +43,13 @@ export async function changePassword(
   // Counted by network too, so that the thief of a session cannot use up the attempts of its owner.
   const changer = byNetwork(client.network, companyId, userId)
   const limit = context.config.limits.passwordChanges
-  return await context.counters.consumeFor(limit, changer, now, async (state) => {
+  await context.counters.consumeFor(limit, changer, actor, async () => {
     const hasher = context.hasher.inTurn(turnOf(actor))
     await checkPassword('newPassword', newPassword, session, { ...context, hasher })
     const before = await matchCurrentPassword(context, actor, currentPassword)
     if (before === null) throw wrongPassword()
     const after = await hasher.hash(newPassword)
     if (!(await replace(context, actor, { before, after }))) throw wrongPassword()
-    return state
   })
 }
 

@@ -23,7 +23,7 @@ export async function changeCompany(context: Context, actor: Actor, change: Comp
   const handle = change.handle === undefined ? undefined : checkHandle(change.handle, config.cell)
   // Refused ones too, so that nobody asks long which handles there are.
   if (handle !== undefined && handle !== companyHandle)
-    await counters.consume(config.limits.handleChanges, [companyId], actor.now)
+    await counters.consume(config.limits.handleChanges, [companyId], actor)
   return await asManager(
     context,
     actor,

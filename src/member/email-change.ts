@@ -4,11 +4,12 @@ import { findUser } from '../company/listing-repository.ts'
 import { updateUser } from '../company/repository.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
-import { invalidField, type LimitState, Problem } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
-import { consumeToken, countAttempt, noSuchToken, type Received } from '../one-time-token/service.ts'
+import { consumeToken, countAttempt, noSuchToken } from '../one-time-token/service.ts'
 import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
 import { asOwner } from '../second-factor/own-factors.ts'
 import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
@@ -27,16 +28,16 @@ export async function requestEmailChange(
   context: Context,
   actor: Actor,
   { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
-): Promise<LimitState> {
+): Promise<void> {
   const { config, counters } = context
-  const { session, client, now } = actor
+  const { session, client } = actor
   const { companyId, userId } = session
   const email = checkEmail(newEmail, 'newEmail')
   if (session.userKind === 'service')
     throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
   if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
   const changer = byNetwork(client.network, companyId, userId)
-  return await counters.consumeFor(config.limits.passwordChanges, changer, now, async (limit) => {
+  await counters.consumeFor(config.limits.passwordChanges, changer, actor, async () => {
     const { ipAddress, network } = client
     const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
@@ -50,18 +51,18 @@ export async function requestEmailChange(
       await mail({ kind: 'email_change_requested', recipient, data: { ipAddress, userId } })
       await audit('email_change_request')
     })
-    return limit
   })
 }
 
 /** Links and codes that were mailed to the old one no longer work. @throws Problem invalid_request, rate_limited */
-export async function confirmEmailChange(context: Context, token: string, { client, now }: Received) {
-  const limit = await countAttempt(context, { client, now })
+export async function confirmEmailChange(context: Context, token: string, received: Received) {
+  const { client, now } = received
+  await countAttempt(context, received)
   return await consumeToken(context, 'confirm', token, now, async (tx, consumed) => {
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
-    const { audit, mail } = actIn(tx, context.system, { companyId, userId: user.userId }, { client, now })
+    const { audit, mail } = actIn(tx, context.system, { companyId, userId: user.userId }, received)
     // In one order: tokens, users.
     await deleteLinksTo(tx, companyId, user.email)
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
@@ -72,7 +73,7 @@ export async function confirmEmailChange(context: Context, token: string, { clie
     await mail({ kind: notice, recipient: user.email, data })
     await mail({ kind: 'email_changed', recipient: email, data })
     await audit('email_change')
-    return { companyId, userId: user.userId, limit }
+    return { companyId, userId: user.userId }
   })
 }
 

@@ -4,7 +4,6 @@ import { AcceptedReply } from '../http/fields.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { actorOf } from '../session/acts.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
 import { invite, resend, withdraw } from './invitations.ts'
@@ -31,9 +30,8 @@ const routes: Routes<Context> = async (app, { context }) => {
       response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
     }),
     async (request, reply) => {
-      const { invitation, limit } = await invite(context, actorOf(request, context), request.body)
-      reply.code(201).headers(limitHeaders(limit))
-      return toReply(invitation)
+      reply.code(201)
+      return toReply(await invite(context, actorOf(request, context), request.body))
     },
   )
 
@@ -68,8 +66,8 @@ const routes: Routes<Context> = async (app, { context }) => {
       response: responses({ 202: AcceptedReply }, 'not_found', 'quota_reached'),
     }),
     async (request, reply) => {
-      const limit = await resend(context, actorOf(request, context), request.params.id.toLowerCase())
-      reply.code(202).headers(limitHeaders(limit))
+      await resend(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(202)
       return {}
     },
   )

@@ -4,7 +4,7 @@ import { findAccountsByEmail } from '../company/identity-repository.ts'
 import { alreadyMember, noSuchCompany } from '../company/problems.ts'
 import { findActiveCompany } from '../company/repository.ts'
 import { requireRole } from '../company/service.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { deleteInvitationMails } from '../mail/repository.ts'
 import { deleteInvitationTokens } from '../one-time-token/repository.ts'
@@ -68,7 +68,7 @@ export async function invite(
   const { session, client, now } = actor
   const sender = { userId: session.userId, network: client.network }
   const isAdmin = invitation.role === 'admin'
-  return await counted(context, actor, async (limit) => {
+  return await counted(context, actor, async () => {
     const codeDigest = await checkAdminCode(context, actor, isAdmin, mailCode)
     return await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
@@ -76,15 +76,15 @@ export async function invite(
       const { id, email } = await open(context, act, invitation, now, sender)
       await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, context.config.quotas)
       await audit('invite', { subject: email, details: { role: invitation.role } })
-      return { invitation: await requireInvitation(tx, companyId, id), limit }
+      return await requireInvitation(tx, companyId, id)
     })
   })
 }
 
 /** @throws Problem permission_denied, not_found, quota_reached, rate_limited */
-export async function resend(context: Context, actor: Actor, id: string): Promise<LimitState> {
+export async function resend(context: Context, actor: Actor, id: string): Promise<void> {
   const { client, now } = actor
-  return await counted(context, actor, async (limit) => {
+  await counted(context, actor, async () => {
     await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
       const { email, role } = await requireInvitation(tx, companyId, id)
@@ -97,7 +97,6 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
       await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, quotas)
       await audit('invite_resend', { subject: email })
     })
-    return limit
   })
 }
 
@@ -122,10 +121,10 @@ export async function withdraw(context: Context, actor: Actor, id: string): Prom
 
 async function counted<Result>(
   { counters, config }: Context,
-  { session: { companyId }, now }: Actor,
-  work: (limit: LimitState) => Promise<Result>,
+  actor: Actor,
+  work: () => Promise<Result>,
 ): Promise<Result> {
-  return await counters.consumeFor(config.limits.invitations, [companyId], now, work)
+  return await counters.consumeFor(config.limits.invitations, [actor.session.companyId], actor, work)
 }
 
 async function requireInvitation(db: Context['db'], companyId: string, id: string) {

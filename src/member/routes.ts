@@ -1,9 +1,8 @@
 import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { invalidCursor, readPage } from '../http/list-pages.ts'
-import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { actorOf } from '../session/acts.ts'
 import { ID } from '../system.ts'
 import * as members from './members.ts'
@@ -25,17 +24,17 @@ const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()
   })
-  reading(app, options)
-  changing(app, options)
-  services(app, options)
-  endingSessions(app, options)
+  await app.register(reading, options)
+  await app.register(changing, options)
+  await app.register(services, options)
+  await app.register(endingSessions, options)
 }
 
 const operation = operationsOf('members')
 /** All that is done to a member. */
 const problems = ['not_found'] as const
 
-const reading: RouteGroup<Context> = (app, { context }) => {
+const reading: Routes<Context> = async (app, { context }) => {
   app.get(
     '/auth/members',
     operation({
@@ -76,7 +75,7 @@ const reading: RouteGroup<Context> = (app, { context }) => {
   )
 }
 
-const changing: RouteGroup<Context> = (app, { context }) => {
+const changing: Routes<Context> = async (app, { context }) => {
   app.patch(
     '/auth/members/:id',
     operation({
@@ -113,7 +112,7 @@ const changing: RouteGroup<Context> = (app, { context }) => {
   )
 }
 
-const services: RouteGroup<Context> = (app, { context }) => {
+const services: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/members',
     operation({
@@ -125,10 +124,8 @@ const services: RouteGroup<Context> = (app, { context }) => {
       response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
     }),
     async (request, reply) => {
-      const actor = actorOf(request, context)
-      const { limit, ...added } = await addServiceMember(context, actor, request.body)
-      reply.code(201).headers(limitHeaders(limit))
-      return added
+      reply.code(201)
+      return await addServiceMember(context, actorOf(request, context), request.body)
     },
   )
 
@@ -143,19 +140,18 @@ const services: RouteGroup<Context> = (app, { context }) => {
       body: ServicePasswordBody,
       response: responses({ 200: ServicePasswordReply }, ...problems),
     }),
-    async (request, reply) => {
+    async (request) => {
       const id = request.params.id.toLowerCase()
       const previousValidSeconds = request.body?.previousValidSeconds ?? 0
       const actor = actorOf(request, context)
       const replaced = await replacePassword(context, actor, id, previousValidSeconds)
-      reply.headers(limitHeaders(replaced.limit))
       const { password, previousExpiresAt } = replaced
       return { password, previousExpiresAt: previousExpiresAt?.toISOString() ?? null }
     },
   )
 }
 
-const endingSessions: RouteGroup<Context> = (app, { context }) => {
+const endingSessions: Routes<Context> = async (app, { context }) => {
   app.delete(
     '/auth/members/:id/sessions',
     operation({

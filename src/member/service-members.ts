@@ -1,7 +1,7 @@
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import { generateServicePassword } from '../crypto/service-password.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { ActContext, Actor, Operator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -27,11 +27,11 @@ export async function addServiceMember(
   context: Context,
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
-): Promise<{ id: string; email: string; password: string; limit: LimitState }> {
+): Promise<{ id: string; email: string; password: string }> {
   const { system, config, opaque } = context
   const name = checkName('name', given.name)
   requireRoleFor('service', role)
-  return await countNewPassword(context, actor, async (limit) => {
+  return await countNewPassword(context, actor, async () => {
     const at = new Date(actor.now)
     const { password, ...stored } = generateServicePassword(opaque)
     // Of instances from before service passwords, none matches an empty hash.
@@ -46,7 +46,7 @@ export async function addServiceMember(
         const createdBy = actor.session.userId
         await insertServicePassword(tx, companyId, id, { ...stored, at, createdBy })
         await audit('service_create', { subject: id, details: { role } })
-        return { id, email, password, limit }
+        return { id, email, password }
       }
       throw new Error('no e-mail is free for a service member')
     })
@@ -65,10 +65,10 @@ export async function replacePassword(
   actor: Actor,
   memberId: string,
   previousValidSeconds: number,
-): Promise<ReplacedPassword & { limit: LimitState }> {
-  return await countNewPassword(context, actor, async (limit) => {
+): Promise<ReplacedPassword> {
+  return await countNewPassword(context, actor, async () => {
     await countChangeOf(context, actor, memberId)
-    return { ...(await replacePasswordAs(context, actor, memberId, previousValidSeconds)), limit }
+    return await replacePasswordAs(context, actor, memberId, previousValidSeconds)
   })
 }
 
@@ -96,10 +96,10 @@ export async function replacePasswordAs(
 
 async function countNewPassword<Result>(
   { counters, config }: Context,
-  { session: { companyId }, now }: Actor,
-  use: (limit: LimitState) => Promise<Result>,
+  actor: Actor,
+  work: () => Promise<Result>,
 ): Promise<Result> {
-  return await counters.consumeFor(config.limits.servicePasswords, [companyId], now, use)
+  return await counters.consumeFor(config.limits.servicePasswords, [actor.session.companyId], actor, work)
 }
 
 /** The words of a name, as far as an e-mail can have them. */

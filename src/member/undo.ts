@@ -2,6 +2,7 @@ import { restoreEmail } from '../company/identity-repository.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { deleteUnsentUndos } from '../mail/repository.ts'
 import {
   consumeUndo,
@@ -9,7 +10,7 @@ import {
   deleteLinksTo,
   deleteUnsentResetsTo,
 } from '../one-time-token/repository.ts'
-import { countAttempt, findUndo, noSuchToken, type Received } from '../one-time-token/service.ts'
+import { countAttempt, findUndo, noSuchToken } from '../one-time-token/service.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -29,9 +30,10 @@ const CLOCK_SLACK_MS = 60_000
  * Leaves nothing by which somebody else could get in: no password, factor, session, link, or invitation since.
  * @throws Problem invalid_request, rate_limited
  */
-export async function undo(context: Context, token: string, { client, now }: Received) {
+export async function undo(context: Context, token: string, received: Received) {
   const { db, system } = context
-  const limit = await countAttempt(context, { client, now })
+  const { client, now } = received
+  await countAttempt(context, received)
   const found = await findUndo(context, token, now)
   const { companyId, userId, currentEmail } = found
   return await db.transaction().execute(async (tx) => {
@@ -52,14 +54,14 @@ export async function undo(context: Context, token: string, { client, now }: Rec
     const since = new Date(undone.madeAt.getTime() - CLOCK_SLACK_MS)
     await withdrawInvitationsOf(tx, companyId, userId, { since, now: new Date(now) })
     const { ipAddress } = client
-    const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
+    const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
     if (former !== email)
       await mail({ kind: 'email_restored', recipient: former, data: { ipAddress, userId } })
     const data = { isPasswordVoid: true, additionsSince: since.toISOString() }
     await mail({ kind: 'password_reset', recipient: email, data })
     await audit('undo')
     const additions = await listAdditions(tx, companyId, { userId, since })
-    return { companyId, userId, email, additions, limit }
+    return { companyId, userId, email, additions }
   })
 }
 

@@ -1,25 +1,20 @@
 import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
 import { tellOfNewAdmin } from '../member/new-admin.ts'
 import { requireRoomToJoin } from '../member/quotas.ts'
-import {
-  consumeToken,
-  countAttempt,
-  noSuchToken,
-  peekToken,
-  type Received,
-} from '../one-time-token/service.ts'
+import { consumeToken, countAttempt, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { actIn } from '../session/acts.ts'
 
 /** Invitations as the invited person sees them. */
 
 /** The invitation stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewInvitation(context: Context, token: string, received: Received) {
-  const limit = await countAttempt(context, received)
+  await countAttempt(context, received)
   const { companyName, email, role, expiresAt } = await peekInvitation(context, token, received)
-  return { invitation: { companyName, email, role, expiresAt: expiresAt.toISOString() }, limit }
+  return { companyName, email, role, expiresAt: expiresAt.toISOString() }
 }
 
 /** @throws Problem invalid_request if the link does not work, or the sender may no longer invite */
@@ -41,7 +36,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const { system, hasher, config } = context
   const { token, password } = acceptance
   const { now } = received
-  const limit = await countAttempt(context, received)
+  await countAttempt(context, received)
   const invitation = await peekInvitation(context, token, received)
   const name = checkName('name', acceptance.name)
   const passwords = hasher.inTurn({ ...received.client, isKnown: true })
@@ -60,6 +55,6 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
     const { invitedBy } = invited
     if (invited.role === 'admin') await tellOfNewAdmin(act, userId, { invitedBy })
     await act.audit('accept_invitation')
-    return { companyId, companyHandle: invitation.companyHandle, email, userId, limit }
+    return { companyId, companyHandle: invitation.companyHandle, email, userId }
   })
 }

@@ -1,16 +1,10 @@
 import { checkPassword } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
-import type { LimitState } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { withdrawInvitationsOf } from '../member/invitation-repository.ts'
-import {
-  consumeToken,
-  countAttempt,
-  noSuchToken,
-  peekToken,
-  type Received,
-} from '../one-time-token/service.ts'
+import { consumeToken, countAttempt, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { learnNetwork } from '../session/known-clients.ts'
@@ -20,14 +14,14 @@ const ADDITIONS_DAYS = 7
 
 /** The link stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewReset(context: Context, token: string, received: Received) {
-  const limit = await countAttempt(context, received)
+  await countAttempt(context, received)
   const { companyName, companyHandle, email, expiresAt } = await peekToken(
     context,
     'reset',
     token,
     received.now,
   )
-  return { reset: { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }, limit }
+  return { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }
 }
 
 /**
@@ -38,10 +32,10 @@ export async function resetPassword(
   context: Context,
   { token, newPassword }: { token: string; newPassword: string },
   received: Received,
-): Promise<{ companyId: string; userId: string; limit: LimitState }> {
+): Promise<{ companyId: string; userId: string }> {
   const { system, hasher } = context
   const { client, now } = received
-  const limit = await countAttempt(context, received)
+  await countAttempt(context, received)
   const person = await peekToken(context, 'reset', token, now)
   const passwords = hasher.inTurn({ ...client, isKnown: true })
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
@@ -64,6 +58,6 @@ export async function resetPassword(
     await audit('password_reset', {
       details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
     })
-    return { companyId, userId, limit }
+    return { companyId, userId }
   })
 }

@@ -1,13 +1,10 @@
 import { Type } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
-import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
-import { clientOf } from '../limits/client.ts'
-import type { Received } from '../one-time-token/service.ts'
+import { receivedOf } from '../limits/client.ts'
 import { acceptInvitation, previewInvitation } from './invitations.ts'
 import { previewReset, resetPassword } from './password-reset.ts'
 import { register, requestMail, verifyEmail } from './registration.ts'
@@ -29,18 +26,14 @@ import {
 
 /** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
 const routes: Routes<Context> = async (app, options) => {
-  registration(app, options)
-  mailedLinks(app, options)
-  invitations(app, options)
+  await app.register(registration, options)
+  await app.register(mailedLinks, options)
+  await app.register(invitations, options)
 }
 
 const operation = operationsOf('onboarding')
-const receivedOf = ({ system }: Context, request: FastifyRequest): Received => ({
-  client: clientOf(request),
-  now: system.now(),
-})
 
-const registration: RouteGroup<Context> = (app, { context }) => {
+const registration: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/register',
     operation({
@@ -52,9 +45,9 @@ const registration: RouteGroup<Context> = (app, { context }) => {
       response: { 201: RegisterReply },
     }),
     async (request, reply) => {
-      const { limit, ...ids } = await register(context, request.body, receivedOf(context, request))
+      const ids = await register(context, request.body, receivedOf(request, context))
       Object.assign(request.logContext, ids)
-      reply.code(201).headers(limitHeaders(limit))
+      reply.code(201)
       return { ...ids, status: 'pending_verification' as const }
     },
   )
@@ -69,18 +62,17 @@ const registration: RouteGroup<Context> = (app, { context }) => {
       body: VerifyBody,
       response: { 200: VerifyReply },
     }),
-    async (request, reply) => {
-      const received = receivedOf(context, request)
-      const { limit, ...verified } = await verifyEmail(context, request.body.token, received)
+    async (request) => {
+      const received = receivedOf(request, context)
+      const verified = await verifyEmail(context, request.body.token, received)
       request.logContext.companyId = verified.companyId
-      reply.headers(limitHeaders(limit))
       return { ...verified, status: 'active' as const }
     },
   )
 }
 
 /** The same answer whether or not the account exists. */
-const mailedLinks: RouteGroup<Context> = (app, { context }) => {
+const mailedLinks: Routes<Context> = async (app, { context }) => {
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],
     ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
@@ -98,7 +90,7 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
       async (request, reply) => {
         const { companyId } = request.body
         if (companyId !== undefined) request.logContext.companyId = companyId
-        await requestMail(context, kind, request.body, receivedOf(context, request))
+        await requestMail(context, kind, request.body, receivedOf(request, context))
         reply.code(202)
         return {}
       },
@@ -116,7 +108,7 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
     }),
     async (request, reply) => {
       const account = { companyId: PLATFORM, email: request.body.email }
-      await requestMail(context, 'companies', account, receivedOf(context, request))
+      await requestMail(context, 'companies', account, receivedOf(request, context))
       reply.code(202)
       return {}
     },
@@ -131,11 +123,7 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
       body: ResetPreviewBody,
       response: { 200: ResetPreviewReply },
     }),
-    async (request, reply) => {
-      const { reset, limit } = await previewReset(context, request.body.token, receivedOf(context, request))
-      reply.headers(limitHeaders(limit))
-      return reset
-    },
+    async (request) => previewReset(context, request.body.token, receivedOf(request, context)),
   )
 
   app.post(
@@ -148,15 +136,15 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
       response: { 204: Type.Null() },
     }),
     async (request, reply) => {
-      const { limit, ...ids } = await resetPassword(context, request.body, receivedOf(context, request))
+      const ids = await resetPassword(context, request.body, receivedOf(request, context))
       Object.assign(request.logContext, ids)
-      reply.code(204).headers(limitHeaders(limit))
+      reply.code(204)
       return null
     },
   )
 }
 
-const invitations: RouteGroup<Context> = (app, { context }) => {
+const invitations: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/invitations/preview',
     operation({
@@ -166,15 +154,7 @@ const invitations: RouteGroup<Context> = (app, { context }) => {
       body: PreviewBody,
       response: { 200: PreviewReply },
     }),
-    async (request, reply) => {
-      const { invitation, limit } = await previewInvitation(
-        context,
-        request.body.token,
-        receivedOf(context, request),
-      )
-      reply.headers(limitHeaders(limit))
-      return invitation
-    },
+    async (request) => previewInvitation(context, request.body.token, receivedOf(request, context)),
   )
 
   app.post(
@@ -187,11 +167,11 @@ const invitations: RouteGroup<Context> = (app, { context }) => {
       response: responses({ 201: AcceptReply }, 'quota_reached'),
     }),
     async (request, reply) => {
-      const received = receivedOf(context, request)
-      const { limit, ...member } = await acceptInvitation(context, request.body, received)
+      const received = receivedOf(request, context)
+      const member = await acceptInvitation(context, request.body, received)
       const { companyId, userId } = member
       Object.assign(request.logContext, { companyId, userId })
-      reply.code(201).headers(limitHeaders(limit))
+      reply.code(201)
       return member
     },
   )

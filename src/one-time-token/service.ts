@@ -1,9 +1,9 @@
 import type { Opaque } from '../crypto/opaque.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { TokenPurpose } from '../database/schema.ts'
-import { invalidField, type LimitState, type Problem } from '../errors.ts'
+import { invalidField, type Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Client } from '../limits/client.ts'
+import type { Received } from '../limits/client.ts'
 import { byNetwork } from '../limits/subject.ts'
 import * as repository from './repository.ts'
 
@@ -26,16 +26,11 @@ const PRINTED_SECONDS = 72 * 3600
 
 type Reading = Pick<Context, 'db' | 'opaque'>
 
-export interface Received {
-  client: Client
-  now: number
-}
-
 export async function countAttempt(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
-  { client, now }: Received,
-): Promise<LimitState> {
-  return await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
+  received: Received,
+): Promise<void> {
+  await counters.consume(config.limits.oneTimeTokens, byNetwork(received.client.network), received)
 }
 
 interface NewLinkToken {

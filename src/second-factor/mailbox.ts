@@ -2,7 +2,7 @@ import type { Account, MemberIds } from '../company/account.ts'
 import type { Digests } from '../crypto/digests.ts'
 import { normalizeCode } from '../crypto/typed-code.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import { invalidField, type LimitState, Problem } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { type Actor, actIn, countChange } from '../session/acts.ts'
 import type { Session } from '../session/session.ts'
@@ -41,9 +41,9 @@ export function mustProveMailbox(member: Prover): boolean {
 }
 
 /** @throws Problem permission_denied unless the member needs a code; rate_limited */
-export async function mailCode(context: Context, actor: Actor, use: CodeUse): Promise<LimitState> {
+export async function mailCode(context: Context, actor: Actor, use: CodeUse): Promise<void> {
   const { db, system, counters, config } = context
-  const { session, client, now } = actor
+  const { session, client } = actor
   if (!mustProveMailbox(session))
     throw new Problem(
       'permission_denied',
@@ -52,14 +52,13 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
   const { companyId, userId, sessionId, email: recipient } = session
   const data = { ipAddress: client.ipAddress, sessionId }
   await countChange(context, actor)
-  return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
-    await db.transaction().execute(async (tx) => {
+  await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], actor, () =>
+    db.transaction().execute(async (tx) => {
       const { audit, mail } = actIn(tx, system, session, actor)
       await mail({ kind: MAILS[use], recipient, data })
       await audit('mailbox_code', { details: { for: use } })
-    })
-    return limit
-  })
+    }),
+  )
 }
 
 /** Eight digits (ASVS 6.5.4) for 10 minutes (ASVS 6.5.5). */

@@ -2,9 +2,8 @@ import { Type } from '@fastify/type-provider-typebox'
 import { isConcerned } from '../company/account.ts'
 import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
-import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { actorOf, countChange } from '../session/acts.ts'
 import { isHeld, type Session } from '../session/session.ts'
 import { countRecoveryCodes } from './codes-repository.ts'
@@ -31,15 +30,15 @@ import {
 
 /** One's own second factors; behind the session guard and that of recent proof, also for those whom the policy holds. */
 const routes: Routes<Context> = async (app, options) => {
-  reading(app, options)
-  authenticatorApps(app, options)
-  passkeys(app, options)
-  recovery(app, options)
+  await app.register(reading, options)
+  await app.register(authenticatorApps, options)
+  await app.register(passkeys, options)
+  await app.register(recovery, options)
 }
 
 const operation = operationsOf('second factors')
 
-const reading: RouteGroup<Context> = (app, { context }) => {
+const reading: Routes<Context> = async (app, { context }) => {
   const { db, digests } = context
   app.get(
     '/auth/second-factors',
@@ -93,8 +92,8 @@ const reading: RouteGroup<Context> = (app, { context }) => {
       response: responses({ 202: AcceptedReply }, 'permission_denied'),
     }),
     async (request, reply) => {
-      const limit = await mailCode(context, actorOf(request, context), request.body?.for ?? 'factor')
-      reply.code(202).headers(limitHeaders(limit))
+      await mailCode(context, actorOf(request, context), request.body?.for ?? 'factor')
+      reply.code(202)
       return {}
     },
   )
@@ -108,7 +107,7 @@ function demandsOn(session: Session) {
   }
 }
 
-const authenticatorApps: RouteGroup<Context> = (app, { context }) => {
+const authenticatorApps: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/second-factors/totp',
     operation({
@@ -145,7 +144,7 @@ const authenticatorApps: RouteGroup<Context> = (app, { context }) => {
   )
 }
 
-const passkeys: RouteGroup<Context> = (app, { context }) => {
+const passkeys: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/second-factors/passkeys/options',
     operation({
@@ -176,7 +175,7 @@ const passkeys: RouteGroup<Context> = (app, { context }) => {
   )
 }
 
-const recovery: RouteGroup<Context> = (app, { context }) => {
+const recovery: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/second-factors/recovery-codes',
     operation({

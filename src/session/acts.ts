@@ -42,9 +42,10 @@ export function actorOf(
 /** Each change leaves rows, so a user makes a bounded number of them. @throws Problem rate_limited */
 export async function countChange(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
-  { session: { companyId, userId }, now }: Actor,
+  actor: Actor,
 ): Promise<void> {
-  await counters.consume(config.limits.memberChanges, [companyId, userId], now)
+  const { companyId, userId } = actor.session
+  await counters.consume(config.limits.memberChanges, [companyId, userId], actor)
 }
 
 interface Terms<Locked> {

@@ -73,7 +73,7 @@ async function session(
   if (!isForwarded) app.addHook('onSend', expireRefusedCookie)
   app.decorateRequest('session')
   app.decorateRequest('provenAt', 0)
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', async (request) => {
     const now = system.now()
     const { logContext } = request
     if (isForwarded) logContext.isLive = false
@@ -85,7 +85,7 @@ async function session(
     logContext.userId = session.userId
     logContext.sessionId = session.sessionId
     if (isForwarded) logContext.isLive = true
-    await countRequest(request, reply)
+    await countRequest(request)
   })
 
   async function find(credential: Credential, now: number): Promise<Session> {

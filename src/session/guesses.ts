@@ -1,12 +1,13 @@
 import { type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { rateLimited } from '../limits/answer.ts'
+import type { Client } from '../limits/client.ts'
 import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 
 /** The limits of sign-in: attempts, right or wrong, by network; and guesses of a password, the wrong ones alone. */
 
 interface Attempting {
-  network: string
+  client: Pick<Client, 'network' | 'noteLimit'>
   /** If known: others of its network cannot use up its attempts. */
   device: string | undefined
   now: number
@@ -16,15 +17,15 @@ interface Attempting {
 /** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
 export async function countAttempt<Result>(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
-  { network, device, now, logContext = {} }: Attempting,
-  attempt: (limit: LimitState) => Promise<Result>,
+  { client, device, now, logContext = {} }: Attempting,
+  attempt: () => Promise<Result>,
 ): Promise<Result> {
   const { signInAttempts } = config.limits
-  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
+  const subject = device === undefined ? byNetwork(client.network) : byDevice(device, client.network)
   const quotas = quotasOf(signInAttempts, subject)
   const remembered = counters.usedUpMemory.find(quotas, now)
   if (remembered) throw withLogContext(remembered, logContext)
-  const attempting = counters.consumeFor(signInAttempts, subject, now, attempt)
+  const attempting = counters.consumeFor(signInAttempts, subject, { client, now }, attempt)
   return await attempting.catch((error: unknown) => {
     if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
     const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)

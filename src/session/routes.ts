@@ -2,7 +2,6 @@ import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
 import { clearSessionCookie } from './cookie.ts'
 import { readBearer } from './credential.ts'
@@ -50,7 +49,7 @@ const refreshing: Routes<Context> = async (app, { context }) => {
         ),
       }),
     },
-    async (request, reply) => {
+    async (request) => {
       const now = context.system.now()
       const claims = app.tokens.verifyRefresh(readBearer(request), now)
       Object.assign(request.logContext, { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid })
@@ -59,7 +58,7 @@ const refreshing: Routes<Context> = async (app, { context }) => {
         ipAddress: ipAddressOf(request),
         now,
       })
-      reply.headers(limitHeaders(limit))
+      request.limit = limit
       return toTokenReply(session, tokens)
     },
   )

@@ -2,7 +2,6 @@ import { clearLockout, type Identity } from '../company/identity-repository.ts'
 import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
-import type { LimitState } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import type { Client, Received } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'
@@ -30,13 +29,9 @@ interface Opening extends Received {
   passwordEpoch?: number
 }
 
-export interface Opened {
+export interface SignedIn {
   session: Session
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
-}
-
-export interface SignedIn extends Opened {
-  limit: LimitState | undefined
 }
 
 const openings: Batched<repository.NewSession, repository.OpeningOutcome> = {
@@ -75,7 +70,7 @@ export async function openSession(
   account: Identity,
   opening: Opening,
   consume?: Consume,
-): Promise<Opened | null> {
+): Promise<SignedIn | null> {
   const { mode, recognized, now } = opening
   const session = newSession(context, account, opening)
   const cookie = mode === 'cookie' ? context.opaque.generate() : null

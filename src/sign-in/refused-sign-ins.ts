@@ -1,6 +1,6 @@
 import type { RefusalReason } from '../audit/entry.ts'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import { type LimitState, Problem, type RefusalContext } from '../errors.ts'
+import { Problem, type RefusalContext } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import type { Guess } from '../session/guesses.ts'
 import { newId } from '../system.ts'
@@ -68,12 +68,9 @@ const NOT_NOW = {
 export type NotNow = keyof typeof NOT_NOW
 
 /** One answer for every other reason. */
-export function refusal(
-  reason: RefusalReason,
-  extras: { limit: LimitState; logContext: RefusalContext },
-): Problem {
+export function refusal(reason: RefusalReason, logContext: RefusalContext): Problem {
   if (reason !== 'email_not_verified' && reason !== 'token_mode_only')
-    return new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', extras)
+    return new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', { logContext })
   const [code, detail] = NOT_NOW[reason]
-  return new Problem(code, detail, extras)
+  return new Problem(code, detail, { logContext })
 }

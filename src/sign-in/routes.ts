@@ -3,8 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
-import { clientOf, networkOf } from '../limits/client.ts'
+import { networkOf, receivedOf } from '../limits/client.ts'
 import {
   isFromAnotherSite,
   readDeviceCookie,
@@ -45,12 +44,12 @@ const signingIn: Routes<Context> = async (app, { context }) => {
     '/auth/login',
     {
       config: { ...counted, hasOwnLimits: true },
-      onRequest: (request, reply) => {
+      onRequest: (request) => {
         const network = networkOf(request)
         return serviceLimits.countArrival(request, network, async () => {
           // A browser with a device cookie is checked later, when it is known whether others of its network can keep it out.
           if (readDeviceCookie(request) === undefined) context.hasher.requireShare(network)
-          await app.limits.anonymous(request, reply)
+          await app.limits.anonymous(request)
         })
       },
       ...operation({
@@ -85,9 +84,8 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         mode,
         device: readDeviceCookie(request),
         formerCookie: readSessionCookies(request)[0],
-        client: clientOf(request),
         servicePassword: serviceLimits.of(request),
-        now: context.system.now(),
+        ...receivedOf(request, context),
       })
       return answerSignIn(request, reply, signedIn)
     },
@@ -108,7 +106,11 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       }),
     },
     async (request, reply) =>
-      answerSignIn(request, reply, await completeSignIn(context, request.body, receivedOf(context, request))),
+      answerSignIn(
+        request,
+        reply,
+        await completeSignIn(context, request.body, signInRequestOf(request, context)),
+      ),
   )
 
   app.post(
@@ -145,7 +147,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       answerSignIn(
         request,
         reply,
-        await signInByPasskey(context, request.body, receivedOf(context, request)),
+        await signInByPasskey(context, request.body, signInRequestOf(request, context)),
       ),
   )
 }
@@ -164,17 +166,16 @@ function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, 
   return createServiceLimits<FastifyRequest>({ ...counters, senderOf, system })
 }
 
-function receivedOf(
-  { config, system }: Context,
+function signInRequestOf(
   request: FastifyRequest<{ Headers: { 'x-session-mode'?: 'token' | 'cookie' } }>,
+  context: Context,
 ): SignInRequest {
   return {
-    client: clientOf(request),
+    ...receivedOf(request, context),
     device: readDeviceCookie(request),
     formerCookie: readSessionCookies(request)[0],
     mode: request.headers['x-session-mode'],
-    requireSameSite: () => requireSameSite(request, config),
-    now: system.now(),
+    requireSameSite: () => requireSameSite(request, context.config),
   }
 }
 
@@ -183,8 +184,9 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
   const { config, counters, system } = context
   const reauthenticate = createReauthentication(context)
   // Behind the guard, which sets the session, and before the body is read.
-  const onRequest = async ({ session: { companyId, sessionId } }: FastifyRequest) => {
-    await counters.consume(config.limits.reauthentications, [companyId, sessionId], system.now())
+  const onRequest = async (request: FastifyRequest) => {
+    const { companyId, sessionId } = request.session
+    await counters.consume(config.limits.reauthentications, [companyId, sessionId], { now: system.now() })
   }
 
   app.post(
@@ -215,8 +217,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
       const received = {
         cookie: session.kind === 'cookie' ? readSessionCookie(request) : undefined,
         idempotencyKey: request.headers['idempotency-key'],
-        client: clientOf(request),
-        now: system.now(),
+        ...receivedOf(request, context),
       }
       const proven = await reauthenticate(session, body, received)
       if ('challenge' in proven) return proven
@@ -225,7 +226,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
         reply.code(204)
         return null
       }
-      reply.headers(limitHeaders(proven.limit))
+      request.limit = proven.limit
       return toTokenReply(proven.session, proven.tokens)
     },
   )
@@ -242,11 +243,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
         response: responses({ 200: PasskeyChallengeReply }, 'factor_required'),
       }),
     },
-    async (request) =>
-      await beginProofByPasskey(context, request.session, {
-        client: clientOf(request),
-        now: system.now(),
-      }),
+    async (request) => beginProofByPasskey(context, request.session, receivedOf(request, context)),
   )
 }
 
@@ -254,13 +251,8 @@ export const signInRoutes = scopedRoutes(signingIn, 'sign-in-routes', ['public-g
 export const reauthenticateRoutes = scopedRoutes(reauthentication, 'reauthenticate-routes', ['session-guard'])
 
 /** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
-function answerSignIn(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { session, credential, limit }: SignedIn,
-) {
+function answerSignIn(request: FastifyRequest, reply: FastifyReply, { session, credential }: SignedIn) {
   Object.assign(request.logContext, logContextOf(session))
-  if (limit) reply.headers(limitHeaders(limit))
   if ('tokens' in credential) return toTokenReply(session, credential.tokens)
   setSessionCookie(reply, credential.cookie)
   if (credential.device !== null) setDeviceCookie(reply, credential.device)

@@ -67,9 +67,9 @@ export async function completeSignIn(
   })
   if ('failed' in answered) {
     const reason = answered.failed === 'challenge' ? 'challenge_void' : 'wrong_factor'
-    throw invalidSecondFactor({ companyId, userId, reason }, answered.limit)
+    throw invalidSecondFactor({ companyId, userId, reason })
   }
-  return { ...answered.result, limit: answered.limit }
+  return answered.result
 }
 
 /** Nothing is stored, since anybody can begin a sign-in. */
@@ -107,9 +107,9 @@ export async function signInByPasskey(
   const passkey = found ?? { ...NOBODYS, credentialId }
   const mode = begun?.mode ?? 'token'
   const recognized = begun && (await recognizeMember(context, passkey, { ...request, mode }))
-  const attempting = { network: request.client.network, device: recognized?.device, now: request.now }
-  return await countAttempt(context, attempting, async (limit) => {
-    if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' }, limit)
+  const attempting = { client: request.client, device: recognized?.device, now: request.now }
+  return await countAttempt(context, attempting, async () => {
+    if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' })
     const verified = await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true })
     const identity =
       found && verified && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
@@ -121,9 +121,9 @@ export async function signInByPasskey(
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
         return await consumeProof(context, tx, identity, verified, request)
       })
-      if (opened) return { ...opened, limit }
+      if (opened) return opened
     }
-    throw invalidSecondFactor(await record(context, found, request), limit)
+    throw invalidSecondFactor(await record(context, found, request))
   })
 }
 

@@ -1,5 +1,5 @@
 import { type Account, isActive } from '../company/account.ts'
-import { type LimitState, Problem, withLogContext } from '../errors.ts'
+import { Problem, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { rateLimited } from '../limits/answer.ts'
 import { isOurs } from '../limits/counters.ts'
@@ -22,28 +22,28 @@ export async function signInService(context: Context, attempt: Attempt): Promise
   const { account, passwordEpoch, recognized } = found
   if (account && passwordEpoch !== null && isActive(account)) {
     servicePassword.noteHeld(account)
-    const signedIn = await countServiceSignIn(context, account, attempt.now, async (limit) => {
+    const signedIn = await countServiceSignIn(context, account, attempt, async () => {
       if (attempt.mode === 'cookie') {
         const logContext = await recordRefusal(context, attempt, found, 'token_mode_only')
-        throw refusal('token_mode_only', { limit, logContext })
+        throw refusal('token_mode_only', logContext)
       }
       const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
-      const opened = await openSession(context, account, opening)
-      return opened && { ...opened, limit }
+      return await openSession(context, account, opening)
     })
     if (signedIn) return signedIn
   }
   const reason = reasonOf(found, { isBarred: false })
   const logContext = await recordRefusal(context, attempt, found, reason)
-  throw refusal(reason, { limit: await servicePassword.countRefusal(), logContext })
+  attempt.client.noteLimit(await servicePassword.countRefusal())
+  throw refusal(reason, logContext)
 }
 
 /** For all instances. A sign-in that fails by our fault does not count. @throws Problem rate_limited */
 async function countServiceSignIn<Result>(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
   { companyId, userId, subscriptionStatus }: Account,
-  now: number,
-  signIn: (limit: LimitState) => Promise<Result>,
+  { client, now }: Attempt,
+  signIn: () => Promise<Result>,
 ): Promise<Result> {
   const quotas: Quota[] = [{ limit: limits.serviceSignIns, values: [companyId, userId] }]
   if (subscriptionStatus === 'trialing') quotas.push({ limit: limits.trialSignIns, values: [companyId] })
@@ -58,7 +58,8 @@ async function countServiceSignIn<Result>(
     await counters.refund(uses)
     throw refused
   }
-  return await signIn(tightest(states)).catch(async (error: unknown) => {
+  client.noteLimit(tightest(states))
+  return await signIn().catch(async (error: unknown) => {
     if (isOurs(error)) await counters.refund(uses, error)
     throw error
   })

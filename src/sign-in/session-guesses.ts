@@ -28,12 +28,12 @@ export function limitOfSession(
 export async function countSessionGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,
   session: Guesser,
-  now: number,
+  received: Received,
   attempt: () => Promise<Result | null>,
 ): Promise<{ result: Result | null; limit: LimitState }> {
   const { counters } = context
   const [limit, subject] = limitOfSession(context, session)
-  const state = await counters.consume(limit, subject, now)
+  const state = await counters.consume(limit, subject, received)
   const result = await attempt().catch(async (error: unknown) => {
     await counters.refund(quotasOf(limit, subject), error)
     throw error

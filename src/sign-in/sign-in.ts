@@ -1,12 +1,12 @@
 import type { Turn } from '../edge/fair-queue.ts'
-import { type LimitState, Problem, type SecondFactorRequest } from '../errors.ts'
+import { Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
 import { countAttempt, countGuess, type Guess } from '../session/guesses.ts'
 import { matchPassword } from '../session/passwords.ts'
 import { type Found, findAccount } from './account-look-up.ts'
 import { type Attempt, readAttempt } from './attempt.ts'
-import { type Opened, openSession, type SignedIn } from './opening.ts'
+import { openSession, type SignedIn } from './opening.ts'
 import { logContextOf, type NotNow, reasonOf, recordRefusal, refusal } from './refused-sign-ins.ts'
 import { signInService } from './service-sign-in.ts'
 
@@ -22,7 +22,7 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
   const attempt = readAttempt(context, given)
   if (attempt.digest) return await signInService(context, attempt)
   const early = await findEarly(context, attempt)
-  return await countAttempt(context, counted(attempt, early), async (limit) => {
+  return await countAttempt(context, counted(attempt, early), async () => {
     const found = early ?? (await findAccount(context, attempt))
     const { result, ...guess } = await countGuess(
       context,
@@ -33,14 +33,15 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
     if (result === null) {
       const reason = reasonOf(found, guess)
       const logContext = await recordRefusal(context, attempt, found, reason, guess)
-      throw refusal(reason, { limit: guess.ofPlace, logContext })
+      attempt.client.noteLimit(guess.ofPlace)
+      throw refusal(reason, logContext)
     }
     if (typeof result === 'string') {
       const logContext = await recordRefusal(context, attempt, found, result)
-      throw refusal(result, { limit, logContext })
+      throw refusal(result, logContext)
     }
-    if ('challenge' in result) throw secondFactorRequired(found, result, limit)
-    return { ...result, limit }
+    if ('challenge' in result) throw secondFactorRequired(found, result)
+    return result
   })
 }
 
@@ -61,7 +62,7 @@ function turnOf({ client }: Attempt, { recognized: { device, isKnown } }: Found)
 
 function counted({ client, company, now }: Attempt, early: Found | undefined) {
   const logContext = 'companyId' in company ? company : {}
-  return { network: client.network, device: early?.recognized.device, now, logContext }
+  return { client, device: early?.recognized.device, now, logContext }
 }
 
 function guesserOf(
@@ -78,7 +79,7 @@ async function tryPassword(
   attempt: Attempt,
   found: Found,
   { isBarred, uses: refunds }: Guess,
-): Promise<Opened | SecondFactorRequest | NotNow | null> {
+): Promise<SignedIn | SecondFactorRequest | NotNow | null> {
   const account = await matchPassword(context, {
     account: found.account,
     find: async () => (await findAccount(context, attempt)).account,
@@ -94,10 +95,10 @@ async function tryPassword(
   return await openSession(context, account, { ...attempt, recognized, amr: ['pwd'], refunds })
 }
 
-function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest, limit: LimitState): Problem {
+function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): Problem {
   return new Problem(
     'second_factor_required',
     'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
-    { limit, secondFactor, logContext: logContextOf(found, 'factor_missing') },
+    { secondFactor, logContext: logContextOf(found, 'factor_missing') },
   )
 }

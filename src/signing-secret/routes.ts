@@ -1,14 +1,14 @@
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
-import { ipAddressOf } from '../limits/client.ts'
+import { receivedOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/session.ts'
 import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 
 const operation = operationsOf('signing-secret')
 
-const routes: Routes<Context> = async (app, { context: { system } }) => {
+const routes: Routes<Context> = async (app, { context }) => {
+  const { system } = context
   const { signingSecrets, refusals } = app
 
   app.post(
@@ -65,16 +65,14 @@ const routes: Routes<Context> = async (app, { context: { system } }) => {
       body: RegenerateBody,
       response: responses({ 200: RegenerateReply }, 'version_conflict', 'reauthentication_required'),
     }),
-    async (request, reply) => {
+    async (request) => {
       const { session, body } = request
       if (session.kind === 'cookie') requireRecentProof(request, system.now())
       const result = await signingSecrets.regenerate({
         session,
-        ipAddress: ipAddressOf(request),
         expectedVersion: body?.expectedVersion,
-        now: system.now(),
+        ...receivedOf(request, context),
       })
-      reply.headers(limitHeaders(result.limit))
       const createdAt = result.createdAt.toISOString()
       return {
         secret: result.secret,

@@ -5,6 +5,7 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { requireActor } from '../session/acts.ts'
 import type { Session } from '../session/session.ts'
 import * as repository from './repository.ts'
@@ -22,12 +23,10 @@ interface SigningSecret {
   key: Buffer
 }
 
-interface Regeneration {
+interface Regeneration extends Received {
   session: Pick<Session, 'companyId' | 'userId' | 'sessionId'>
-  ipAddress: string
   /** That the client expects to replace; 0 if there is none, undefined for any. */
   expectedVersion: number | undefined
-  now: number
 }
 
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
@@ -76,9 +75,10 @@ export function createSigningSecrets(context: Context) {
 
 async function regenerate(context: Context, regeneration: Regeneration) {
   const { db, system, counters, config } = context
-  const { session, ipAddress, expectedVersion, now } = regeneration
+  const { session, client, expectedVersion, now } = regeneration
+  const { ipAddress } = client
   const { companyId, userId, sessionId } = session
-  const limit = await counters.consume(config.limits.regenerate, [companyId], now)
+  await counters.consume(config.limits.regenerate, [companyId], regeneration)
   const createdAt = new Date(now)
   const key = system.randomBytes(SECRET_BYTES)
   const secret = `whsec_${key.toString('base64')}`
@@ -99,7 +99,7 @@ async function regenerate(context: Context, regeneration: Regeneration) {
       return true
     })
     // Else a concurrent regeneration was faster, and the next round replaces its secret.
-    if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1, limit }
+    if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1 }
   }
 }
 

@@ -73,7 +73,7 @@ const hits = async (name: string) => {
 
 test('an IPv6 network has two counters, an IPv4 address one', async () => {
   const use = (name: string, network: string) =>
-    counters.consume({ ...limit, name }, byNetwork(network), service.clock.now())
+    counters.consume({ ...limit, name }, byNetwork(network), { now: service.clock.now() })
   expect(await use('v6', '2001:db8:1::')).toMatchObject({ name: 'v6', max: 3, remaining: 2 })
   await use('v4', '192.0.2.1')
   expect([await hits('v6'), await hits('v6-48')]).toEqual([[1], [1]])
@@ -83,7 +83,7 @@ test('an IPv6 network has two counters, an IPv4 address one', async () => {
 test('a use that one counter refuses does not count for the other, and leaves few rows', async () => {
   const tries = { ...limit, name: 'refused' }
   const use = (network: number, after = 0) =>
-    counters.consume(tries, byNetwork(`2001:db8:2:${network}::`), service.clock.now() + after)
+    counters.consume(tries, byNetwork(`2001:db8:2:${network}::`), { now: service.clock.now() + after })
   for (const network of [1, 2, 3, 4]) {
     for (const _ of times(3, () => {})) await use(network)
     await expect(use(network)).rejects.toThrow(LIMITED)
@@ -125,17 +125,17 @@ test('a refund creates no counter, and takes none below zero', async () => {
   const now = service.clock.now()
   await counters.refund(quotasOf(tries, ['x']))
   expect(await hits('gone')).toEqual([])
-  await counters.consume(tries, ['x'], now)
+  await counters.consume(tries, ['x'], { now })
   await Promise.all(times(3, () => counters.refund(quotasOf(tries, ['x']))))
   expect(await hits('gone')).toEqual([0])
-  for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now)
-  await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
+  for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], { now })
+  await expect(counters.consume(tries, ['x'], { now })).rejects.toThrow(LIMITED)
 })
 
 test('a window that a fast clock started ends one window after the present', async () => {
   const tries = { ...limit, name: 'ahead' }
   const now = service.clock.now()
-  for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now + 86_400_000)
-  await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
-  expect(await counters.consume(tries, ['x'], now + 60_000)).toMatchObject({ remaining: 2 })
+  for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], { now: now + 86_400_000 })
+  await expect(counters.consume(tries, ['x'], { now })).rejects.toThrow(LIMITED)
+  expect(await counters.consume(tries, ['x'], { now: now + 60_000 })).toMatchObject({ remaining: 2 })
 })

@@ -71,7 +71,8 @@ test('a sign-in does not deadlock with a deletion by an operator', async () => {
 })
 
 const { signal } = new AbortController()
-const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
+const address = { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined }
+const received = { client: { ...address, signal, noteLimit: () => {} } }
 
 test('a password revoked twice concurrently leaves one email with a link', async () => {
   const person = await service.personWithTotp(admin)
