@@ -40,6 +40,9 @@ export function randomFraction({ randomBytes }: System): number {
 /** A UUID in lower case. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+/** The nil UUID (RFC 9562, section 5.9). No row has it, and it sorts before all others. */
+export const NIL_ID = '00000000-0000-0000-0000-000000000000'
+
 /** A UUIDv7 (RFC 9562, section 5.7): ordered by time, so new rows are close together in a primary key. */
 export function newId(system: Pick<System, 'now' | 'randomBytes'>): string {
   const bytes = system.randomBytes(16)

@@ -1,4 +1,4 @@
-import { newId, type System } from '../system.ts'
+import { NIL_ID, newId, type System } from '../system.ts'
 
 /** One entry of the audit trail: who did what, when, from where, and with which outcome. */
 export interface AuditEntry {
@@ -44,7 +44,7 @@ export const REFUSAL_REASONS = [
 export type RefusalReason = (typeof REFUSAL_REASONS)[number]
 
 /** The company id of entries that concern no single company. */
-export const PLATFORM = '00000000-0000-0000-0000-000000000000'
+export const PLATFORM = NIL_ID
 
 /** Every action, with its description, in the order of the document. */
 export const ACTIONS = {

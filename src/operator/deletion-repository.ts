@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
+import { NIL_ID } from '../system.ts'
 
 /** Deletes rows by age or by company, in bounded statements so that locks are short, or all. Each returns how many. */
 
@@ -122,8 +123,7 @@ async function deleteSessions(
   before: Date,
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const nil = '00000000-0000-0000-0000-000000000000'
-  let [last, deleted] = [{ companyId: nil, sessionId: nil, read: batch }, 0]
+  let [last, deleted] = [{ companyId: NIL_ID, sessionId: NIL_ID, read: batch }, 0]
   while (last.read === batch && !signal?.aborted) {
     const { rows } = await sql<typeof last & { deleted: number }>`
       with page as (

@@ -21,8 +21,6 @@ export interface FeedEvent extends Place {
   spellings: string | null
 }
 
-export const NO_COMPANY = '00000000-0000-0000-0000-000000000000'
-
 /** Of events that were stored before there were positions. They are the first, in the order of their keys. */
 export const OLD = '0'
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Gauge, type Registry } from 'prom-client'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import { ID } from '../system.ts'
+import { ID, NIL_ID } from '../system.ts'
 import type { FeedEvent, Place } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'
 
@@ -16,7 +16,7 @@ const TICK_MS = 400
 const MAX_WAITING = 100
 const READING_MS = 1_000
 
-const BEGINNING: Place = { position: repository.OLD, companyId: repository.NO_COMPANY, eventId: '' }
+const BEGINNING: Place = { position: repository.OLD, companyId: NIL_ID, eventId: '' }
 
 interface Asked {
   after: string | undefined

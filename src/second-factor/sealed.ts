@@ -1,11 +1,11 @@
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
+import { NIL_ID } from '../system.ts'
 import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
 /** The secrets of authenticator apps are sealed under the master key. */
 
 const MAX_ROWS = 1_000
-const NIL = '00000000-0000-0000-0000-000000000000'
 
 /** Binds a sealed secret to company and factor: with others it does not open. */
 export function sealingContext(companyId: string, factorId: string): string {
@@ -15,7 +15,7 @@ export function sealingContext(companyId: string, factorId: string): string {
 /** Seals the secrets of former master keys again, and returns their number. @throws DecryptionError */
 export async function resealFactorsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   let resealed = 0
-  for (let last = { companyId: NIL, factorId: NIL }; ; ) {
+  for (let last = { companyId: NIL_ID, factorId: NIL_ID }; ; ) {
     const rows = await listSealedAcrossCompanies(db, last, MAX_ROWS)
     for (const { companyId, factorId, sealedSecret } of rows) {
       if (sealer.isCurrent(sealedSecret)) continue

@@ -6,6 +6,7 @@ import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus } from '../database/schema.ts'
 import { type KnownUntil, knownUntilColumn } from '../session/known-clients-repository.ts'
 import { isPasswordOver } from '../session/session-fragments.ts'
+import { NIL_ID } from '../system.ts'
 
 /** Finds the accounts that sign-ins name, and until when their clients are known, in one statement for many. */
 
@@ -17,8 +18,6 @@ export interface SignInItem {
   /** Of a service password; null for one of another form. */
   digest: Buffer | null
 }
-
-const NIL = '00000000-0000-0000-0000-000000000000'
 
 const signInTable = itemTable<SignInItem>({
   company_id: ['uuid', ({ companyId }) => companyId],
@@ -65,7 +64,7 @@ const servicePassword = sql`
   -- As cookies are found: a comparison of digests tells nothing of a password.
   left join lateral (
     select p.password_epoch from service_passwords p
-    where i.digest is not null and p.company_id = i.company_id and p.user_id = coalesce(n.user_id, ${NIL}::uuid)
+    where i.digest is not null and p.company_id = i.company_id and p.user_id = coalesce(n.user_id, ${NIL_ID}::uuid)
       and p.digest = i.digest and not ${isPasswordOver(sql`p.password_epoch`, 'n')}
     limit 1
   ) p on true`

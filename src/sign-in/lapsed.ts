@@ -3,7 +3,7 @@ import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { lockUser } from '../company/repository.ts'
 import type { Context } from '../http/context.ts'
 import { queueMail } from '../mail/service.ts'
-import { newId } from '../system.ts'
+import { NIL_ID, newId } from '../system.ts'
 import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
 /** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
@@ -11,7 +11,6 @@ import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repo
 /** Who lets a challenge lapse and begins again is no stranger: a sign-in that is completed consumes those of its network. */
 const GRACE_MS = 15 * 60_000
 const MAX = 200
-const NIL = '00000000-0000-0000-0000-000000000000'
 const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
 
 /** If one member fails, the others still follow. @throws the first error, at the end */
@@ -22,7 +21,7 @@ export async function settleLapsedAcrossCompanies(
 ): Promise<void> {
   const failures: unknown[] = []
   const until = new Date(now - GRACE_MS)
-  for (let last: MemberIds = { companyId: NIL, userId: NIL }; ; ) {
+  for (let last: MemberIds = { companyId: NIL_ID, userId: NIL_ID }; ; ) {
     const members = await listLapsedAcrossCompanies(context.db, until, last, MAX)
     for (const member of members) {
       if (signal?.aborted) return

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
-import { createServer, Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { findFreePort } from '../../workers/free-port.ts'
 import { hasCode, isAlive, unless } from '../data-folder.ts'
 import {
   childEnv,
@@ -123,7 +124,7 @@ async function launch(site: Site): Promise<ChildProcess> {
     client_connection_check_interval: '1s',
     ...site.settings,
     listen_addresses: '127.0.0.1',
-    port: String(await findFreePort()),
+    port: String(await findFreePort({ host: '127.0.0.1', port: 0 })),
     unix_socket_directories: '',
   }
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
@@ -139,15 +140,6 @@ async function launch(site: Site): Promise<ChildProcess> {
   } finally {
     await log.close()
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 async function enter(site: Site, { pid, port }: Pick<Entered, 'pid' | 'port'>): Promise<Entered | undefined> {
