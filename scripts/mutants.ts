@@ -36,7 +36,10 @@ const ROOMS: Record<string, { sources: string[]; tests: string[] }> = {
   'second factors': { sources: ['second-factor/'], tests: ['second-factor/'] },
   members: { sources: ['member/'], tests: ['member/'] },
   mail: { sources: ['mail/'], tests: ['mail/'] },
-  'sign-in': { sources: ['sign-in/'], tests: ['session/', 'onboarding/same-answer', 'member/service'] },
+  'sign-in': {
+    sources: ['sign-in/', 'session/guesses', 'session/known-clients', 'session/passwords'],
+    tests: ['session/', 'onboarding/same-answer', 'member/service'],
+  },
 }
 
 interface Mutant {

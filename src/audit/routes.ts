@@ -81,7 +81,7 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
     }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(system.now())
-      const days = Number(query.days ?? DEFAULT_DAYS)
+      const { days = DEFAULT_DAYS } = query
       const counting = admit(companyId, () => countDaily(db, companyId, { now, days }))
       return { days: await counting.catch(throwOverloaded) }
     },

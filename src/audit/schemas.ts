@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
-import { field, queryInteger, Time, Uuid } from '../http/fields.ts'
+import { field, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 import { REFUSAL_REASONS, type RefusalReason } from './entry.ts'
 
@@ -128,10 +128,14 @@ export const DEFAULT_DAYS = 30
 
 export const DailyQuery = Type.Object(
   {
-    days: queryInteger(
-      '^(?:[1-9]|[1-8][0-9]|90)$',
-      { minimum: 1, maximum: 90, default: DEFAULT_DAYS },
-      { description: 'How many, the last of which is today', examples: ['30'] },
+    days: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 90,
+        default: DEFAULT_DAYS,
+        description: 'How many, the last of which is today',
+        examples: [30],
+      }),
     ),
   },
   { additionalProperties: false },

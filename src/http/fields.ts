@@ -10,17 +10,6 @@ export function field<Schema extends TSchema>(
   return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
 }
 
-/** A whole number in a query, whose values are text. In the document, `x-integer` takes the place of the schema. */
-export function queryInteger(
-  pattern: string,
-  bounds: { minimum: number; maximum: number; default: number },
-  about: { description: string; examples: [string] },
-) {
-  const { minimum, maximum } = bounds
-  const must = `must be a whole number from ${minimum} to ${maximum}`
-  return Type.Optional(Type.String({ pattern, 'x-must': must, 'x-integer': bounds, ...about }))
-}
-
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
 

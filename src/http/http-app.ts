@@ -1,4 +1,4 @@
-import { AjvCompiler } from '@fastify/ajv-compiler'
+import { AjvCompiler, type Options } from '@fastify/ajv-compiler'
 import fastifyCookie from '@fastify/cookie'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController } from 'fastify'
@@ -21,6 +21,7 @@ import { createRequestMeasures, observePlugin, type RequestMeasures } from './ob
 import { openapiPlugin } from './openapi/plugin.ts'
 import { pageFilesPlugin } from './pages.ts'
 import { problemsPlugin } from './problems.ts'
+import { queryIntegersPlugin } from './query-integers.ts'
 import { buildSerializer, responsesPlugin } from './responses.ts'
 
 export interface HttpOptions {
@@ -40,7 +41,26 @@ export interface HttpOptions {
  * Compiles each schema once a process: Ajv keeps them by their object. The names of headers in them must be in lower case,
  * since Fastify leaves them as they are then.
  */
-const buildValidator = AjvCompiler()
+const compilerOf = AjvCompiler()
+
+const AJV: Options = {
+  // Validation never changes a value, except in queries.
+  coerceTypes: false,
+  removeAdditional: false,
+  useDefaults: false,
+  allErrors: false,
+  // What schemas say besides. `verbose` adds the schema to a fault, for to-problem.ts.
+  keywords: ['x-must'],
+  formats: { 'idn-email': isEmail },
+  verbose: true,
+}
+
+/** A query is text, so its numbers are converted. */
+const buildValidator: typeof compilerOf = (externalSchemas, options) => {
+  const strict = compilerOf(externalSchemas, options)
+  const ofQuery = compilerOf(externalSchemas, { customOptions: { ...AJV, coerceTypes: true } })
+  return (route, meta) => (Object(route).httpPart === 'querystring' ? ofQuery : strict)(route, meta)
+}
 
 /** The apps of a process, without routes: that of the public listener, and that of the platform's. */
 export async function createHttpApps(options: HttpOptions) {
@@ -108,19 +128,7 @@ async function createApp({
     // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildSerializer, buildValidator } },
-    ajv: {
-      customOptions: {
-        // Validation never changes a value.
-        coerceTypes: false,
-        removeAdditional: false,
-        useDefaults: false,
-        allErrors: false,
-        // What schemas say besides. `verbose` adds the schema to a fault, for to-problem.ts.
-        keywords: ['x-must', 'x-integer'],
-        formats: { 'idn-email': isEmail },
-        verbose: true,
-      },
-    },
+    ajv: { customOptions: AJV },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   await app.register(observePlugin, { measures, listener })
@@ -135,6 +143,7 @@ async function createApp({
   if (hasPages) await app.register(pageFilesPlugin)
   await app.register(notFoundPlugin, { hasPages })
   await app.register(bodyPlugin, { listener })
+  await app.register(queryIntegersPlugin)
   await app.register(responsesPlugin, { isLimited })
   return app
 }

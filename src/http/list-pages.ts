@@ -1,7 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { invalidField, type Problem } from '../errors.ts'
 import { ID } from '../system.ts'
-import { queryInteger } from './fields.ts'
 
 /** Lists in pages: a query says how many rows, and after which; the answer says after which the next page begins. */
 
@@ -9,10 +8,14 @@ const MAX_ROWS = 100
 const DEFAULT_ROWS = 50
 
 export const pageQuery = {
-  limit: queryInteger(
-    '^(?:[1-9][0-9]?|100)$',
-    { minimum: 1, maximum: MAX_ROWS, default: DEFAULT_ROWS },
-    { description: 'How many at most', examples: ['20'] },
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_ROWS,
+      default: DEFAULT_ROWS,
+      description: 'How many at most',
+      examples: [20],
+    }),
   ),
   cursor: Type.Optional(
     Type.String({
@@ -30,11 +33,10 @@ export const NextCursor = Type.Union([Type.String(), Type.Null()], {
 
 /** `after` is what `placeOf` returned for the last row of the page before. @throws Problem invalid_request */
 export async function readPage<Row>(
-  { limit, cursor }: { limit?: string; cursor?: string },
+  { limit: size = DEFAULT_ROWS, cursor }: { limit?: number; cursor?: string },
   placeOf: (row: Row) => string[],
   list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
 ): Promise<{ rows: Row[]; nextCursor: string | null }> {
-  const size = limit === undefined ? DEFAULT_ROWS : Number(limit)
   // One row more tells whether there is a next page.
   const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
   const last = rows[size - 1]

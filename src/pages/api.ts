@@ -51,7 +51,7 @@ export const session = {
 interface Options {
   id?: string
   body?: object | null | undefined
-  query?: Record<string, string | undefined> | undefined
+  query?: Record<string, string | number | undefined> | undefined
   headers?: Record<string, string>
   signal?: AbortSignal
   patienceMs?: number
@@ -170,7 +170,7 @@ async function send(route: keyof Routes, options: Options, retries = MAX_RETRIES
   const { id = '', body, query = {}, headers, signal, patienceMs = PATIENCE_MS } = options
   const [method = '', path = ''] = route.replace('/:id', `/${encodeURIComponent(id)}`).split(' ')
   const asked = new URLSearchParams(
-    Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+    Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])),
   )
   try {
     const answer = await fetch(`/api${path}${asked.size > 0 ? `?${asked}` : ''}`, {

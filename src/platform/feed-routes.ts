@@ -23,13 +23,13 @@ const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
       config: { answerWithinMs: 33_000 },
     },
     async (request, reply) => {
-      const { after, limit = '100', wait = '0' } = request.query
+      const { after, limit = 100, wait: waitSeconds = 0 } = request.query
       const left = new AbortController()
       reply.raw.once('close', () => left.abort())
       const page = await feed.read({
         after,
-        limit: Number(limit),
-        waitSeconds: Number(wait),
+        limit,
+        waitSeconds,
         signal: left.signal,
         confirm: () => request.confirmClient(),
       })

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { field, queryInteger, Time, Uuid } from '../http/fields.ts'
+import { field, Time, Uuid } from '../http/fields.ts'
 
 export const FeedQuery = Type.Object(
   {
@@ -10,15 +10,23 @@ export const FeedQuery = Type.Object(
         examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
       }),
     ),
-    limit: queryInteger(
-      '^(?:[1-9][0-9]{0,2}|1000)$',
-      { minimum: 1, maximum: 1_000, default: 100 },
-      { description: 'How many events at most', examples: ['1000'] },
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000,
+        default: 100,
+        description: 'How many events at most',
+        examples: [1_000],
+      }),
     ),
-    wait: queryInteger(
-      '^(?:[0-9]|1[0-9]|2[0-5])$',
-      { minimum: 0, maximum: 25, default: 0 },
-      { description: 'Seconds to wait for the first event, if there is none yet', examples: ['25'] },
+    wait: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 25,
+        default: 0,
+        description: 'Seconds to wait for the first event, if there is none yet',
+        examples: [25],
+      }),
     ),
   },
   { additionalProperties: false },

@@ -71,6 +71,14 @@ test.for([
   expect(body.errors).toEqual([{ path: at, message }])
 })
 
+test.for(['0x10', '1e1', '%2B5', '%20', '5%20', '07', '1.0'])(
+  '%s is not a whole number in a query',
+  async (text) => {
+    const { status, body } = await service.call(`/auth/audit?limit=${text}`, { method: 'GET', token })
+    expect([status, body.errors?.[0].path]).toEqual([400, '/querystring/limit'])
+  },
+)
+
 test('numbers in queries have the bounds of the document', async () => {
   const numbers = operations.flatMap(({ path, operation }) =>
     operation.parameters

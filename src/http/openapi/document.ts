@@ -136,14 +136,13 @@ function addExamples(
   }
 }
 
-/** Writes schemas as people read them: constants as an enumeration, a choice by a field as a union, a number as one. */
+/** Writes schemas as people read them: constants as an enumeration, a choice by a field as a union. */
 function joinForms(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if ('if' in value && 'then' in value && 'else' in value) {
     const { if: _if, then, else: otherwise, type: _type, ...others } = { type: '', ...value }
     return { ...others, anyOf: [otherwise, then] }
   }
-  if ('x-integer' in value) return Object.assign({ type: 'integer' }, value['x-integer'])
   if (!('anyOf' in value) || !Array.isArray(value.anyOf)) return value
   const { anyOf, ...others } = value
   const words = anyOf.flatMap((schema: Schema) => (schema.type === 'string' ? (schema.enum ?? []) : []))

@@ -14,7 +14,7 @@ const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: '
 
 /** Sign-ins and refusals of the last days, as bars. A day shows its numbers, and its entries once it is chosen. */
 export function Chart() {
-  const loaded = useLoaded(() => call('GET /auth/audit/daily', { query: { days: String(DAYS) } }))
+  const loaded = useLoaded(() => call('GET /auth/audit/daily', { query: { days: DAYS } }))
   return (
     <Section id="days" title={`The last ${DAYS} days`}>
       <Waiting of={loaded} />

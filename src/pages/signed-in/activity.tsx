@@ -16,7 +16,7 @@ export function Activity() {
   // The last day counts as a whole.
   const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
   const entries = usePages<AuditEntry, { names: Names }>(async (cursor, signal) => {
-    const page = { limit: '100', cursor, ...filter }
+    const page = { limit: 100, cursor, ...filter }
     const answer = await call('GET /auth/audit', { query: page, ...(signal && { signal }) })
     return { rows: answer.entries, names: answer.names, nextCursor: answer.nextCursor }
   }, filter)

@@ -68,7 +68,7 @@ export function HandleSection({ current, onSaved }: Props) {
 /** Whom it concerns. Service accounts are those with this ending, which no person can have. */
 async function countConcerned() {
   const count = async (search?: string) => {
-    const query = { limit: '1', status: 'active', search } as const
+    const query = { limit: 1, status: 'active', search } as const
     return (await call('GET /auth/members', { query })).total
   }
   const [all, services] = await Promise.all([count(), count('@service.invalid')])

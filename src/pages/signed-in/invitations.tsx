@@ -28,7 +28,7 @@ export function useInvitations(): OpenInvitations {
     const read: Invitation[] = []
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page += 1) {
-      const query = { limit: '100', cursor }
+      const query = { limit: 100, cursor }
       const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
       read.push(...invitations)
       if (nextCursor === null) break

@@ -78,7 +78,7 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
   }
   const members = usePages<Member, { total: number; loaded: number }>(
     async (cursor, signal) => {
-      const page = { limit: '50', cursor, ...filter }
+      const page = { limit: 50, cursor, ...filter }
       const answer = await call('GET /auth/members', { query: page, ...(signal && { signal }) })
       const { members: rows, total, nextCursor } = answer
       return { rows, nextCursor, total, loaded: rows.length }

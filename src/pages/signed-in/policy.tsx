@@ -69,7 +69,7 @@ const list = new Intl.ListFormat('en')
 /** The first who have no second factor, admins before others: of those on the first pages, since no filter finds them. */
 async function firstWithout() {
   const read = async (role?: 'admin') => {
-    const { members } = await call('GET /auth/members', { query: { limit: '100', status: 'active', role } })
+    const { members } = await call('GET /auth/members', { query: { limit: 100, status: 'active', role } })
     return members.filter(({ kind, secondFactors }) => kind === 'person' && secondFactors.length === 0)
   }
   const [admins, others] = await Promise.all([read('admin'), read()])
