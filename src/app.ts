@@ -23,7 +23,7 @@ import {
   credentialGuard,
   enrolmentGuard,
   permissionGuard,
-  recentProofGuard,
+  recentAuthenticationGuard,
   sessionGuard,
 } from './session/guards.ts'
 import { createSessionLookUp, type SessionLookUp } from './session/look-up.ts'
@@ -78,7 +78,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
         await signedIn.register(currentSessionRoutes, { context })
         await signedIn.register(reauthenticateRoutes, { context })
         await signedIn.register(async (proven) => {
-          await proven.register(recentProofGuard, { context })
+          await proven.register(recentAuthenticationGuard, { context })
           await proven.register(secondFactorRoutes, { context })
         })
         // A session that meets the policy of its company on second factors.
@@ -97,7 +97,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           })
           await enrolled.register(async (managing) => {
             await managing.register(permissionGuard, { permission: 'members:manage' })
-            await managing.register(recentProofGuard, { context })
+            await managing.register(recentAuthenticationGuard, { context })
             await managing.register(companyRoutes, { context })
             await managing.register(memberRoutes, { context })
             await managing.register(invitationRoutes, { context })

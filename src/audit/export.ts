@@ -2,7 +2,7 @@ import type { Executor } from '../database/connect.ts'
 import { isTooSlow } from '../database/faults.ts'
 import { overloaded } from '../errors.ts'
 import type { RefusalReason } from './entry.ts'
-import { type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
+import { type Filter, findNames, listTrail, type Position, type TrailEntry } from './repository.ts'
 import { CSV_COLUMNS } from './schemas.ts'
 
 /** The audit trail as a file. */
@@ -32,7 +32,7 @@ export async function* exportTrail(
   format: Format,
 ): AsyncGenerator<string> {
   const { header, write } = WRITERS[format]
-  let after: Place | undefined
+  let after: Position | undefined
   do {
     const page = { ...filter, after, max: ROWS }
     const entries = await listTrail(db, companyId, page).catch(throwOverloaded)

@@ -50,7 +50,7 @@ export interface Filter {
 }
 
 /** After the entry of this time and id. */
-export interface Place {
+export interface Position {
   occurredAt: Date
   id: string
 }
@@ -100,7 +100,7 @@ const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in'
 export async function listTrail(
   db: Executor,
   companyId: string,
-  { action, actor, from, to, after, max }: Filter & { after?: Place | undefined; max: number },
+  { action, actor, from, to, after, max }: Filter & { after?: Position | undefined; max: number },
 ): Promise<TrailEntry[]> {
   const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => [
     ...(from === undefined ? [] : [sql`${time} >= ${from}`]),

@@ -6,7 +6,14 @@ import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { CSV, exportTrail, NDJSON, throwOverloaded, toReply } from './export.ts'
-import { countDaily, type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
+import {
+  countDaily,
+  type Filter,
+  findNames,
+  listTrail,
+  type Position,
+  type TrailEntry,
+} from './repository.ts'
 import {
   AuditQuery,
   AuditReply,
@@ -62,7 +69,7 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
         const { rows, nextCursor } = await readPage(
           query,
           ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
-          ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPlace(after), max }),
+          ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPosition(after), max }),
         )
         return { entries: rows.map(toReply), names: await findNames(db, companyId, rows), nextCursor }
       })
@@ -110,7 +117,7 @@ function toTime(name: string, text: string): Date {
   return time
 }
 
-function toPlace(after: string[]): Place {
+function toPosition(after: string[]): Position {
   const { time: occurredAt, id } = toTimeAndId(after)
   return { occurredAt, id }
 }

@@ -4,14 +4,14 @@ import { widerNetworkOf } from './network.ts'
  * A queue that strangers share fairly. Wider networks take turns (see `widerNetworkOf`), the networks of one take
  * turns among themselves, so do the devices of a network, and the entries of one device go in order of arrival.
  */
-interface Place {
+interface Sender {
   network: string
   /** Only one that is known for the member. Entries without one count as those of one device. */
   device?: string | undefined
 }
 
 /** For whom work is done. */
-export interface Turn extends Place {
+export interface Turn extends Sender {
   /** Whether network or device are known. Half of the work is kept for these. */
   isKnown: boolean
   /** Aborted when it is too late for the work and for what follows from it. */
@@ -58,7 +58,7 @@ export function createFairQueue<Entry>({ max, maxPerWiderNetwork }: Bounds) {
   const all = newNode<Entry>()
 
   /** Whether the wider network has used up its share, however few others wait. */
-  function refusesShare({ network, device = '' }: Place): boolean {
+  function refusesShare({ network, device = '' }: Sender): boolean {
     const wider = all.children.get(widerNetworkOf(network))
     return (
       (wider?.size ?? 0) >= maxPerWiderNetwork &&
@@ -75,15 +75,15 @@ export function createFairQueue<Entry>({ max, maxPerWiderNetwork }: Bounds) {
      * If the queue is full, removes and returns the newest entry of the wider network that has most; if the wider
      * network is full, the newest of its network that has most. That can be the entry itself.
      */
-    add({ network, device = '' }: Place, entry: Entry): Entry | undefined {
+    add({ network, device = '' }: Sender, entry: Entry): Entry | undefined {
       const wider = widerNetworkOf(network)
       addTo(all, [wider, network, device], entry)
       if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
       return all.size > max ? dropFrom(all, []) : undefined
     },
     /** Whether `add` would return its own entry. */
-    refuses: (place: Place) =>
-      refusesShare(place) || (all.size >= max && isLargest(all.children, widerNetworkOf(place.network))),
+    refuses: (sender: Sender) =>
+      refusesShare(sender) || (all.size >= max && isLargest(all.children, widerNetworkOf(sender.network))),
     refusesShare,
     take: () => (all.size === 0 ? undefined : takeFrom(all)),
   }

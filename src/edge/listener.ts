@@ -31,11 +31,11 @@ import { closeUnread } from './unread.ts'
  * - A client is known by its IP address (forwarded.ts: that of the peer, or the one that a trusted proxy forwards), and
  *   is counted by its network (network.ts: an IPv4 address or an IPv6 /64; the wider network is the IPv6 /48).
  * - A fair queue (fair-queue.ts) serves wider networks in turn, in each its networks, in each its devices. A turn queue
- *   has two of them: a half of the places for those who are known, and a half for strangers.
+ *   has two of them: a half of the slots for those who are known, and a half for strangers.
  * - A network is proven (proven-networks.ts) for a day after a credential from it held. Here, these are known.
  * - Turns (turns.ts): the event loop begins requests for a millisecond at a time, in the order of a turn queue. So the
  *   database's replies to others are read between the requests of a flood. A flood from many networks has half of the
- *   turns at most while proven networks wait. What finds no place is shed: answered 503.
+ *   turns at most while proven networks wait. What finds no slot is shed: answered 503.
  * - The body budget (body-budget.ts) bounds what bodies take of the memory until their requests are answered.
  *   read-body.ts reads them within it, and frees at once what nobody will read.
  * - Framing (framing.ts): messages that Node's parser accepts, but that a proxy could have read differently, are refused.

@@ -31,25 +31,25 @@ export const NextCursor = Type.Union([Type.String(), Type.Null()], {
   examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
 })
 
-/** `after` is what `placeOf` returned for the last row of the page before. @throws Problem invalid_request */
+/** `after` is what `positionOf` returned for the last row of the page before. @throws Problem invalid_request */
 export async function readPage<Row>(
   { limit: size = DEFAULT_ROWS, cursor }: { limit?: number; cursor?: string },
-  placeOf: (row: Row) => string[],
+  positionOf: (row: Row) => string[],
   list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
 ): Promise<{ rows: Row[]; nextCursor: string | null }> {
   // One row more tells whether there is a next page.
   const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
   const last = rows[size - 1]
   const hasMore = rows.length > size && last !== undefined
-  const nextCursor = hasMore ? Buffer.from(JSON.stringify(placeOf(last))).toString('base64url') : null
+  const nextCursor = hasMore ? Buffer.from(JSON.stringify(positionOf(last))).toString('base64url') : null
   return { rows: rows.slice(0, size), nextCursor }
 }
 
 function decode(cursor: string): string[] {
   try {
-    const place: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
-    if (Array.isArray(place) && place.every((one) => typeof one === 'string' && !one.includes('\0')))
-      return place
+    const position: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+    if (Array.isArray(position) && position.every((one) => typeof one === 'string' && !one.includes('\0')))
+      return position
   } catch {
     // It is no JSON.
   }
@@ -58,7 +58,7 @@ function decode(cursor: string): string[] {
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** A place by time and id; Postgres does not have the years that the pattern refuses. @throws Problem invalid_request */
+/** A position by time and id; Postgres does not have the years that the pattern refuses. @throws Problem invalid_request */
 export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: string } {
   const read = new Date(time)
   if (!TIME.test(time) || Number.isNaN(read.getTime()) || !ID.test(id)) throw invalidCursor()

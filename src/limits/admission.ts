@@ -10,7 +10,7 @@ interface Waiting {
 }
 
 interface Options {
-  places: number
+  slots: number
   /** The calls that can wait, of known clients and of strangers. Few, since clients give up before a long queue ends. */
   bounds: { max: number; maxPerWiderNetwork: number }
   /** Of the problem when the queue is full. */
@@ -19,18 +19,18 @@ interface Options {
   isOutage?(error: unknown): boolean
 }
 
-export function createAdmission({ places, bounds, detail, isOutage = () => false }: Options) {
+export function createAdmission({ slots, bounds, detail, isOutage = () => false }: Options) {
   const queue = createTurnQueue<Waiting>(bounds)
   let taken = 0
 
-  const hasPlace = (turn: Turn) => taken < places || !queue.refuses(turn)
+  const hasSlot = (turn: Turn) => taken < slots || !queue.refuses(turn)
 
   return {
-    hasPlace,
+    hasSlot,
     /** @throws Problem overloaded; the reason of the turn's signal, also when the work has ended */
     async run<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result> {
       const { signal } = turn
-      if (taken < places) taken += 1
+      if (taken < slots) taken += 1
       else {
         await new Promise<void>((enter, fail) => {
           queue.add(turn, { enter, fail })?.fail(overloaded(detail))
@@ -45,7 +45,7 @@ export function createAdmission({ places, bounds, detail, isOutage = () => false
         if (isOutage(error)) for (let next = queue.take(); next; next = queue.take()) next.fail(error)
         throw error
       } finally {
-        // The next call takes over the place, so that a new one cannot overtake it.
+        // The next call takes over the slot, so that a new one cannot overtake it.
         const next = queue.take()
         if (next) next.enter()
         else taken -= 1
@@ -55,8 +55,8 @@ export function createAdmission({ places, bounds, detail, isOutage = () => false
     requireShare(network: string): void {
       if (queue.refusesShare(network)) throw overloaded(detail)
     },
-    requirePlace(turn: Turn): void {
-      if (!hasPlace(turn)) throw overloaded(detail)
+    requireSlot(turn: Turn): void {
+      if (!hasSlot(turn)) throw overloaded(detail)
     },
     get waiting(): number {
       return queue.size

@@ -4,7 +4,7 @@ import type { Turn } from '../edge/fair-queue.ts'
 import { type Admission, createAdmission } from './admission.ts'
 
 export interface LimitedHasher
-  extends Pick<Admission, 'requireShare' | 'hasPlace' | 'requirePlace' | 'waiting'> {
+  extends Pick<Admission, 'requireShare' | 'hasSlot' | 'requireSlot' | 'waiting'> {
   inTurn(turn: Turn): PasswordHasher
 }
 
@@ -16,12 +16,12 @@ export async function createLimitedHasher(
 ): Promise<LimitedHasher> {
   const hasher = await createPasswordHasher(parameters)
   const hashes = createAdmission({
-    places: concurrency,
+    slots: concurrency,
     bounds,
     detail: 'Too many sign-ins at once; try again in a moment.',
   })
   const estimates = createAdmission({
-    places: 1,
+    slots: 1,
     bounds,
     detail: 'Too many new passwords at once; try again in a moment.',
   })
@@ -33,8 +33,8 @@ export async function createLimitedHasher(
       estimate: (password, hints) => estimates.run(turn, () => hasher.estimate(password, hints)),
     }),
     requireShare: hashes.requireShare,
-    hasPlace: hashes.hasPlace,
-    requirePlace: hashes.requirePlace,
+    hasSlot: hashes.hasSlot,
+    requireSlot: hashes.requireSlot,
     get waiting() {
       return hashes.waiting
     },

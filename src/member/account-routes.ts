@@ -5,7 +5,7 @@ import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
-import { requireRecentProof } from '../session/session.ts'
+import { requireRecentAuthentication } from '../session/session.ts'
 import { changeOwnName, changePassword } from './account.ts'
 import { confirmEmailChange, requestEmailChange } from './email-change.ts'
 import {
@@ -68,7 +68,7 @@ const account: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       const actor = actorOf(request, context)
-      requireRecentProof(request, actor.now)
+      requireRecentAuthentication(request, actor.now)
       await requestEmailChange(context, actor, request.body)
       reply.code(202)
       return {}

@@ -41,5 +41,5 @@ const routes: Routes<Context> = async (app, { context }) => {
 
 export const companyRoutes = scopedRoutes(routes, 'company-routes', [
   'permission-guard',
-  'recent-proof-guard',
+  'recent-authentication-guard',
 ])

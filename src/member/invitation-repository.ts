@@ -47,7 +47,7 @@ const select = (where: RawBuilder<unknown>) => sql<Invitation>`
   where ${where}`
 
 /** The list goes on after this one. */
-export interface Place {
+export interface Position {
   createdAt: Date
   id: string
 }
@@ -56,7 +56,7 @@ export interface Place {
 export async function listInvitations(
   db: Executor,
   companyId: string,
-  { now, after, max }: { now: Date; after: Place | undefined; max: number },
+  { now, after, max }: { now: Date; after: Position | undefined; max: number },
 ): Promise<Invitation[]> {
   const further = after
     ? sql`and (i.created_at, i.invitation_id) < (${after.createdAt}::timestamptz, ${after.id}::uuid)`

@@ -50,7 +50,7 @@ const routes: Routes<Context> = async (app, { context }) => {
         query,
         ({ createdAt, id }: Invitation) => [createdAt.toISOString(), id],
         ({ after, max }) =>
-          listInvitations(context.db, companyId, { now, after: after && toPlace(after), max }),
+          listInvitations(context.db, companyId, { now, after: after && toPosition(after), max }),
       )
       return { invitations: rows.map(toReply), nextCursor }
     },
@@ -89,7 +89,7 @@ const routes: Routes<Context> = async (app, { context }) => {
   )
 }
 
-function toPlace(after: string[]) {
+function toPosition(after: string[]) {
   const { time: createdAt, id } = toTimeAndId(after)
   return { createdAt, id }
 }
@@ -104,5 +104,5 @@ function toReply({ createdAt, expiresAt, ...invitation }: Invitation) {
 
 export const invitationRoutes = scopedRoutes(routes, 'invitation-routes', [
   'permission-guard',
-  'recent-proof-guard',
+  'recent-authentication-guard',
 ])

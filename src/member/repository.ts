@@ -54,7 +54,7 @@ const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignme
   u.created_at as "createdAt", ${passwords} as passwords`
 
 /** The list goes on after this one. */
-export interface Place {
+export interface Position {
   name: string
   id: string
 }
@@ -90,7 +90,7 @@ const byName = sql`lower(u.name) collate "C", u.user_id`
 export async function listMembers(
   db: Executor,
   companyId: string,
-  { after, max, ...filter }: Filter & { after: Place | undefined; max: number },
+  { after, max, ...filter }: Filter & { after: Position | undefined; max: number },
 ): Promise<Member[]> {
   const further = after ? sql`and (${byName}) > (lower(${after.name}::text), ${after.id}::uuid)` : sql``
   const { rows } = await sql<Member>`

@@ -51,7 +51,7 @@ const reading: Routes<Context> = async (app, { context }) => {
         query,
         ({ name, id }: Member) => [name, id],
         ({ after, max }) =>
-          listMembers(context.db, companyId, { ...filter, after: after && toPlace(after), max }),
+          listMembers(context.db, companyId, { ...filter, after: after && toPosition(after), max }),
       )
       return {
         members: rows.map(toReply),
@@ -186,7 +186,7 @@ const endingSessions: Routes<Context> = async (app, { context }) => {
   )
 }
 
-function toPlace([name, id]: string[]) {
+function toPosition([name, id]: string[]) {
   if (name === undefined || id === undefined || !ID.test(id)) throw invalidCursor()
   return { name, id }
 }
@@ -209,4 +209,7 @@ function toReply({ lastSignInAt, createdAt, passwords, ...member }: Member) {
   }
 }
 
-export const memberRoutes = scopedRoutes(routes, 'member-routes', ['permission-guard', 'recent-proof-guard'])
+export const memberRoutes = scopedRoutes(routes, 'member-routes', [
+  'permission-guard',
+  'recent-authentication-guard',
+])

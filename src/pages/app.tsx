@@ -214,7 +214,7 @@ function Pages() {
   }
   if (!isAt(SIGNED_IN, path)) return isAtHome ? null : <NotFound />
   const { needs } = SIGNED_IN_PAGES[path]
-  const isHeld = held === session.session.id
+  const mustEnroll = held === session.session.id
   const onRecovered = recovered === session.session.id ? () => setRecovered(null) : undefined
   const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
@@ -223,7 +223,7 @@ function Pages() {
       key={session.session.id}
       session={session}
       path={path}
-      isHeld={isHeld}
+      mustEnroll={mustEnroll}
       onSignOut={() => leave(signOut)}
     >
       {fault && (
@@ -231,7 +231,7 @@ function Pages() {
           {fault}
         </p>
       )}
-      {isHeld ? (
+      {mustEnroll ? (
         <Enrolment
           session={session}
           onDone={() => {

@@ -4,13 +4,13 @@ import type { Executor } from '../database/connect.ts'
 /** Reads events in the order of their storing transactions: migrations/0017-event-feed.ts says why that misses none. */
 
 /** Behind an event, in the order of the feed. `position` is decimal text. */
-export interface Place {
+export interface EventPosition {
   position: string
   companyId: string
   eventId: string
 }
 
-export interface FeedEvent extends Place {
+export interface FeedEvent extends EventPosition {
   type: string
   /** As Postgres writes a time of UTC: 2026-11-20 10:15:00.5 */
   occurredAt: string | null
@@ -37,11 +37,11 @@ export interface FeedState {
   /** Whether it is the cluster that the positions are of. If not, a dump was restored, and nothing can be told. */
   isSettled: boolean
   /** The newest event that retention has deleted; at `OLD`, none. */
-  deleted: Place
+  deleted: EventPosition
 }
 
 export async function readFeedState(db: Executor): Promise<FeedState> {
-  const { rows } = await sql<Omit<FeedState, 'deleted'> & Place>`
+  const { rows } = await sql<Omit<FeedState, 'deleted'> & EventPosition>`
     select feed_id as "feedId", is_feed_settled() as "isSettled",
       deleted_position as position, deleted_company_id as "companyId", deleted_event_id as "eventId"
     from event_feed`.execute(db)
@@ -65,10 +65,10 @@ export interface Page {
 
 export async function readEventsAcrossCompanies(
   db: Executor,
-  { position, companyId, eventId }: Place,
+  { position, companyId, eventId }: EventPosition,
   options: PageOptions,
 ): Promise<Page> {
-  const place = sql`(${position}::bigint, ${companyId}::uuid, ${eventId})`
+  const after = sql`(${position}::bigint, ${companyId}::uuid, ${eventId})`
   // Few events have the same position, so little more than the page is sorted.
   const last = sql`last_feed_position(${position}::bigint, ${end}, ${options.maxEvents}::int)`
   return await readPage(
@@ -79,7 +79,7 @@ export async function readEventsAcrossCompanies(
     select * from events e
     -- Never one of OLD: those are in another order.
     where e.feed_position >= greatest(${position}::bigint, 1) and e.feed_position <= (select coalesce(${last}, ${end} - 1))
-      and (${order}) > ${place}
+      and (${order}) > ${after}
     order by ${order} limit ${options.maxEvents}`,
   )
 }
@@ -90,9 +90,9 @@ const MAX_SCANNED = 10_000
 /** The events of `OLD`. Also null if there are none, and where the next call goes on if it has looked at too many others. */
 export async function readOldEventsAcrossCompanies(
   db: Executor,
-  { companyId, eventId }: Place,
+  { companyId, eventId }: EventPosition,
   options: PageOptions,
-): Promise<(Page & { reached: Place | null }) | null> {
+): Promise<(Page & { reached: EventPosition | null }) | null> {
   const { rows } = await sql`select from events where feed_position = 0 limit 1`.execute(db)
   if (rows.length === 0) return null
   const reached = await findReached(db, { companyId, eventId })
@@ -111,15 +111,15 @@ export async function readOldEventsAcrossCompanies(
 }
 
 /** The key at which a statement stops; null where there are not so many. Found first, since keys come and go. */
-async function findReached(db: Executor, { companyId, eventId }: Key): Promise<Place | null> {
-  const { rows } = await sql<Place>`
+async function findReached(db: Executor, { companyId, eventId }: Key): Promise<EventPosition | null> {
+  const { rows } = await sql<EventPosition>`
     select '0' as position, company_id as "companyId", event_id as "eventId"
     from (${byKey({ after: { companyId, eventId }, upTo: null, max: MAX_SCANNED }, sql`true`)}) e
     order by ${oldOrder} offset ${MAX_SCANNED - 1} limit 1`.execute(db)
   return rows[0] ?? null
 }
 
-type Key = Omit<Place, 'position'>
+type Key = Omit<EventPosition, 'position'>
 
 /** Events by key. No comparison of rows has the order of bytes, so each part is a range of the index. */
 function byKey(

@@ -3,11 +3,11 @@ import { Gauge, type Registry } from 'prom-client'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { ID, NIL_ID } from '../system.ts'
-import type { FeedEvent, Place } from './feed-repository.ts'
+import type { EventPosition, FeedEvent } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'
 
 /**
- * Events as they were ingested, in one order, from any cursor on. Readers share nothing: a cursor is the place of an event,
+ * Events as they were ingested, in one order, from any cursor on. Readers share nothing: a cursor is the position of an event,
  * never that of a snapshot, so it means the same at each time and on each instance.
  */
 
@@ -16,7 +16,7 @@ const TICK_MS = 400
 const MAX_WAITING = 100
 const READING_MS = 1_000
 
-const BEGINNING: Place = { position: repository.OLD, companyId: NIL_ID, eventId: '' }
+const BEGINNING: EventPosition = { position: repository.OLD, companyId: NIL_ID, eventId: '' }
 
 interface Asked {
   after: string | undefined
@@ -48,15 +48,19 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
   const arrivals = createArrivals(db)
 
   async function readPage(cursor: Cursor | undefined, maxEvents: number): Promise<FeedPage> {
-    const after = cursor?.place ?? BEGINNING
+    const after = cursor?.after ?? BEGINNING
     const { events, isLast, reached } = await readAfter(db, after, { maxEvents, maxBytes: MAX_BYTES })
     // After the events: what was deleted before they were read counts.
     const { feedId, isSettled, deleted } = await repository.readFeedState(db)
     if (!isSettled) throw unsettled()
     if (cursor && cursor.feedId !== feedId) throw invalidCursor()
-    if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, place: deleted }))
-    const place = reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
-    return { events, next: place === BEGINNING ? null : encode({ feedId, place }), isCaughtUp: isLast }
+    if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, after: deleted }))
+    const end = reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
+    return {
+      events,
+      next: end === BEGINNING ? null : encode({ feedId, after: end }),
+      isCaughtUp: isLast,
+    }
   }
 
   return {
@@ -64,7 +68,7 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
       const cursor = after === undefined ? undefined : decode(after)
       const page = await readPage(cursor, limit)
       if (page.events.length > 0 || !page.isCaughtUp || waitSeconds === 0) return page
-      const hasArrived = await arrivals.wait(cursor?.place.position, waitSeconds * 1000, signal)
+      const hasArrived = await arrivals.wait(cursor?.after.position, waitSeconds * 1000, signal)
       if (!signal.aborted) await confirm()
       return hasArrived ? await readPage(cursor, limit) : page
     },
@@ -72,7 +76,11 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
   }
 }
 
-async function readAfter(db: Context['db'], after: Place, options: { maxEvents: number; maxBytes: number }) {
+async function readAfter(
+  db: Context['db'],
+  after: EventPosition,
+  options: { maxEvents: number; maxBytes: number },
+) {
   if (after.position === repository.OLD) {
     const old = await repository.readOldEventsAcrossCompanies(db, after, options)
     if (old) return { ...old, isLast: false }
@@ -133,10 +141,10 @@ function createArrivals(db: Context['db']) {
 
 interface Cursor {
   feedId: string
-  place: Place
+  after: EventPosition
 }
 
-function encode({ feedId, place: { position, companyId, eventId } }: Cursor): string {
+function encode({ feedId, after: { position, companyId, eventId } }: Cursor): string {
   return Buffer.from(JSON.stringify([feedId, position, companyId, eventId])).toString('base64url')
 }
 
@@ -149,7 +157,7 @@ function decode(text: string): Cursor {
     const read: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
     const parts = Array.isArray(read) ? read : []
     const [feedId = '', position = '', companyId = '', eventId = ''] = parts.map(String)
-    const cursor = { feedId, place: { position, companyId, eventId } }
+    const cursor = { feedId, after: { position, companyId, eventId } }
     const isOne = ID.test(feedId) && POSITION.test(position) && ID.test(companyId) && EVENT_ID.test(eventId)
     // No other spelling of it.
     if (isOne && encode(cursor) === text) return cursor
@@ -160,7 +168,7 @@ function decode(text: string): Cursor {
 }
 
 /** In the order of the feed. Ids are ASCII, so texts compare as their bytes do. */
-function isBefore(one: Place, other: Place): boolean {
+function isBefore(one: EventPosition, other: EventPosition): boolean {
   if (one.position !== other.position) return BigInt(one.position) < BigInt(other.position)
   if (one.companyId !== other.companyId) return one.companyId < other.companyId
   return one.eventId < other.eventId

@@ -1,7 +1,7 @@
 import { Problem, type ProblemCode } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
-import { isHeld, logContextOf, provenAtOf, type Session } from '../session/session.ts'
+import { logContextOf, mustEnroll, provenAtOf, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 
@@ -32,7 +32,7 @@ export function createIntrospection({
     try {
       const { session, claims } = await find(text, now)
       const found = { ...logContextOf(session), isLive: true }
-      const reply = isHeld(session) ? INACTIVE : { ...describe(session, claims), ...issued }
+      const reply = mustEnroll(session) ? INACTIVE : { ...describe(session, claims), ...issued }
       return { reply, found }
     } catch (error) {
       if (!(error instanceof Problem && REFUSALS.includes(error.code))) throw error

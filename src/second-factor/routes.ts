@@ -5,7 +5,7 @@ import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { actorOf, countChange } from '../session/acts.ts'
-import { isHeld, type Session } from '../session/session.ts'
+import { mustEnroll, type Session } from '../session/session.ts'
 import { countRecoveryCodes } from './codes-repository.ts'
 import * as enrolment from './enrolment.ts'
 import { mailCode, mustProveMailbox } from './mailbox.ts'
@@ -102,7 +102,7 @@ const reading: Routes<Context> = async (app, { context }) => {
 function demandsOn(session: Session) {
   return {
     required: isConcerned(session),
-    enrolmentRequired: isHeld(session),
+    enrolmentRequired: mustEnroll(session),
     mailCodeRequired: mustProveMailbox(session),
   }
 }
@@ -226,6 +226,9 @@ const policy: Routes<Context> = async (app, { context }) => {
 
 export const secondFactorRoutes = scopedRoutes(routes, 'second-factor-routes', [
   'session-guard',
-  'recent-proof-guard',
+  'recent-authentication-guard',
 ])
-export const policyRoutes = scopedRoutes(policy, 'policy-routes', ['permission-guard', 'recent-proof-guard'])
+export const policyRoutes = scopedRoutes(policy, 'policy-routes', [
+  'permission-guard',
+  'recent-authentication-guard',
+])

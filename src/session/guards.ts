@@ -6,7 +6,13 @@ import { addProblems } from '../http/responses.ts'
 import { expireRefusedCookie, requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential, sessionChanged } from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
-import { isHeld, provenAtOf, requirePermission, requireRecentProof, type Session } from './session.ts'
+import {
+  mustEnroll,
+  provenAtOf,
+  requirePermission,
+  requireRecentAuthentication,
+  type Session,
+} from './session.ts'
 
 /** Which sessions a scope admits. The guards after the first two read what the session guard has found. */
 
@@ -102,7 +108,7 @@ async function session(
 async function enrolment(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['second_factor_enrolment_required']))
   app.addHook('onRequest', async ({ session }) => {
-    if (!isHeld(session)) return
+    if (!mustEnroll(session)) return
     throw new Problem(
       'second_factor_enrolment_required',
       session.secondFactors.length === 0
@@ -120,14 +126,14 @@ async function permission(app: FastifyInstance, { permission }: { permission: st
   })
 }
 
-/** Admits changes only from sessions whose user has given a recent proof; reads from all. */
-async function recentProof(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+/** Admits changes only from sessions whose user authenticated recently; reads from all. */
+async function recentAuthentication(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   app.addHook('onRoute', ({ schema, method }) => {
     if ([method].flat().some((one) => !READS.includes(one)))
       addProblems(schema, ['reauthentication_required'])
   })
   app.addHook('onRequest', async (request) => {
-    if (!READS.includes(request.method)) requireRecentProof(request, context.system.now())
+    if (!READS.includes(request.method)) requireRecentAuthentication(request, context.system.now())
   })
 }
 
@@ -135,7 +141,7 @@ export const credentialGuard = fp(credential, { name: 'credential-guard', depend
 export const sessionGuard = fp(session, { name: 'session-guard', dependencies: DEPENDENCIES })
 export const enrolmentGuard = fp(enrolment, { name: 'enrolment-guard', dependencies: ['session-guard'] })
 export const permissionGuard = fp(permission, { name: 'permission-guard', dependencies: ['enrolment-guard'] })
-export const recentProofGuard = fp(recentProof, {
-  name: 'recent-proof-guard',
+export const recentAuthenticationGuard = fp(recentAuthentication, {
+  name: 'recent-authentication-guard',
   dependencies: ['session-guard'],
 })

@@ -46,7 +46,7 @@ interface Guesser {
 }
 
 export interface Guess {
-  ofPlace: LimitState
+  ofNetwork: LimitState
   /** Null if the limit was used up before. */
   ofAccount: LimitState | null
   /** Whether any password fails, after the work of a wrong one. */
@@ -79,17 +79,17 @@ async function consumeGuess(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
   { companyId, email, userId, networkOrDevice, isKnown, now }: Guesser,
 ): Promise<Guess> {
-  const place = quotasOf(limits.signInFailures, byNetwork(networkOrDevice, companyId, email))
-  const quotas = [...place, ...quotasOf(limits.accountFailures, [companyId, email])]
+  const network = quotasOf(limits.signInFailures, byNetwork(networkOrDevice, companyId, email))
+  const quotas = [...network, ...quotasOf(limits.accountFailures, [companyId, email])]
   const { states, usedUp } = await counters.consumeInOrder(quotas, now)
   const uses = quotas.slice(0, states.length)
-  if (usedUp && states.length < place.length) {
+  if (usedUp && states.length < network.length) {
     await counters.refund(uses)
     throw withLogContext(rateLimited(usedUp), { companyId, ...(userId && { userId }), reason: 'locked_out' })
   }
-  const ofAccount = states[place.length] ?? null
+  const ofAccount = states[network.length] ?? null
   return {
-    ofPlace: tightest(states.slice(0, place.length)),
+    ofNetwork: tightest(states.slice(0, network.length)),
     ofAccount,
     isBarred: !ofAccount && !isKnown,
     uses,

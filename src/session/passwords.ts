@@ -86,7 +86,7 @@ export async function matchCurrentPassword(
   const { companyId, userId, sessionId, email } = session
   const { network: networkOrDevice, isKnown } = turnOf(actor)
   const guesser = { companyId, userId, email, networkOrDevice, isKnown, now }
-  const { result, ofPlace } = await countGuess(context, guesser, () =>
+  const { result, ofNetwork } = await countGuess(context, guesser, () =>
     matchOwnPassword(context, actor, password),
   )
   if (result !== null) return result
@@ -98,7 +98,7 @@ export async function matchCurrentPassword(
     ipAddress: client.ipAddress,
   }
   const entry = newEntry(system, new Date(now), about)
-  if (ofPlace.remaining > 0) await appendAudit(db, companyId, entry)
+  if (ofNetwork.remaining > 0) await appendAudit(db, companyId, entry)
   else await noteLockout(db, companyId, userId, entry)
   return null
 }

@@ -17,7 +17,7 @@ import {
   SessionsReply,
   TokenReply,
 } from './schemas.ts'
-import { requireRecentProof } from './session.ts'
+import { requireRecentAuthentication } from './session.ts'
 
 /** The routes of sessions, in four plugins, since each stands behind another credential. */
 
@@ -141,7 +141,7 @@ const own: Routes<Context> = async (app, { context }) => {
     async (request, reply) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
-      if (id !== session.sessionId) requireRecentProof(request, system.now())
+      if (id !== session.sessionId) requireRecentAuthentication(request, system.now())
       await ownSessions.end(session, id, { ipAddress: ipAddressOf(request), now: system.now() })
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)

@@ -43,7 +43,7 @@ export function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
 }
 
 /** Whether the policy of its company needs a second factor, which the session has not proven. Then it may not act. */
-export function isHeld(session: Session): boolean {
+export function mustEnroll(session: Session): boolean {
   return isConcerned(session) && !hasSecondFactor(session)
 }
 
@@ -62,7 +62,7 @@ const RECENT_MS = 15 * 60_000
  * A session alone is not enough for what could do lasting harm (ASVS 7.5.1, 7.5.3). Service members have nobody to prompt.
  * @throws Problem reauthentication_required
  */
-export function requireRecentProof(
+export function requireRecentAuthentication(
   { session, provenAt }: { session: Pick<Session, 'userKind' | 'amr' | 'secondFactors'>; provenAt: number },
   now: number,
 ): void {

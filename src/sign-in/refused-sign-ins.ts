@@ -37,7 +37,7 @@ export async function recordRefusal(
     userId: named?.userId ?? null,
     isKnown: recognized.isKnown,
     at: new Date(now),
-    isLockout: guess?.ofPlace.remaining === 0,
+    isLockout: guess?.ofNetwork.remaining === 0,
     isGuessed: guess?.ofAccount?.remaining === 0,
     mailId: newId(system),
   })

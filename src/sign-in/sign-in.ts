@@ -33,7 +33,7 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
     if (result === null) {
       const reason = reasonOf(found, guess)
       const logContext = await recordRefusal(context, attempt, found, reason, guess)
-      attempt.client.noteLimit(guess.ofPlace)
+      attempt.client.noteLimit(guess.ofNetwork)
       throw refusal(reason, logContext)
     }
     if (typeof result === 'string') {
@@ -50,9 +50,9 @@ async function findEarly(context: Context, attempt: Attempt): Promise<Found | un
   const { hasher } = context
   const { device, client } = attempt
   if (device === undefined) hasher.requireShare(client.network)
-  if (device === undefined && hasher.hasPlace({ network: client.network, isKnown: false })) return undefined
+  if (device === undefined && hasher.hasSlot({ network: client.network, isKnown: false })) return undefined
   const found = await findAccount(context, attempt)
-  hasher.requirePlace(turnOf(attempt, found))
+  hasher.requireSlot(turnOf(attempt, found))
   return found
 }
 

@@ -2,7 +2,7 @@ import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
-import { requireRecentProof } from '../session/session.ts'
+import { requireRecentAuthentication } from '../session/session.ts'
 import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 
 const operation = operationsOf('signing-secret')
@@ -67,7 +67,7 @@ const routes: Routes<Context> = async (app, { context }) => {
     }),
     async (request) => {
       const { session, body } = request
-      if (session.kind === 'cookie') requireRecentProof(request, system.now())
+      if (session.kind === 'cookie') requireRecentAuthentication(request, system.now())
       const result = await signingSecrets.regenerate({
         session,
         expectedVersion: body?.expectedVersion,

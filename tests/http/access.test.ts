@@ -137,7 +137,7 @@ describe('plugins (ASVS 8.3.1):', () => {
     'credential-guard',
     'session-guard',
     'enrolment-guard',
-    'recent-proof-guard',
+    'recent-authentication-guard',
     'permission-guard',
     'signature-guard',
     'client-guard',
@@ -157,7 +157,7 @@ describe('plugins (ASVS 8.3.1):', () => {
     [
       'second factors',
       (app) => app.register(secondFactorRoutes, nothingYet),
-      /recent-proof-guard|session-guard/,
+      /recent-authentication-guard|session-guard/,
     ],
     ['the policy', (app) => app.register(policyRoutes, nothingYet), /permission-guard/],
     ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /enrolment-guard|session-guard/],

@@ -15,7 +15,7 @@ function startWork(count: number, run: (work: () => Promise<number>) => Promise<
 }
 
 /** An admission for one client, which waits in order of arrival. */
-function openAdmission(options: { places: number; maxWaiting: number; isOutage?(): boolean }) {
+function openAdmission(options: { slots: number; maxWaiting: number; isOutage?(): boolean }) {
   const { maxWaiting, ...others } = options
   const bounds = { max: maxWaiting, maxPerWiderNetwork: maxWaiting }
   const admission = createAdmission({ ...others, bounds })
@@ -28,7 +28,7 @@ function openAdmission(options: { places: number; maxWaiting: number; isOutage?(
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 test('an admission runs as many calls as it has slots, then queues (ASVS 15.1.3, 15.2.2)', async () => {
-  const { admission, run } = openAdmission({ places: 2, maxWaiting: 2 })
+  const { admission, run } = openAdmission({ slots: 2, maxWaiting: 2 })
   const { begun, ends, settled } = startWork(5, run)
   expect([begun, admission.waiting]).toEqual([[0, 1], 2])
   ends[1]?.resolve(1)
@@ -45,7 +45,7 @@ test('an admission runs as many calls as it has slots, then queues (ASVS 15.1.3,
 })
 
 test('an admission gives the slot of a failed call to the next', async () => {
-  const { run } = openAdmission({ places: 1, maxWaiting: 1 })
+  const { run } = openAdmission({ slots: 1, maxWaiting: 1 })
   const { begun, ends, settled } = startWork(2, run)
   ends[0]?.reject(new Error('failed'))
   ends[1]?.resolve(1)
@@ -55,7 +55,7 @@ test('an admission gives the slot of a failed call to the next', async () => {
 })
 
 test('an admission does not start a call whose client has left', async () => {
-  const { run } = openAdmission({ places: 1, maxWaiting: 3 })
+  const { run } = openAdmission({ slots: 1, maxWaiting: 3 })
   const leaving = new AbortController()
   const signals = [undefined, leaving.signal, leaving.signal, undefined].values()
   const { begun, ends, settled } = startWork(4, (work) => run(work, signals.next().value))
@@ -68,7 +68,7 @@ test('an admission does not start a call whose client has left', async () => {
 })
 
 test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async () => {
-  const { admission, run } = openAdmission({ places: 1, maxWaiting: 3, isOutage: () => true })
+  const { admission, run } = openAdmission({ slots: 1, maxWaiting: 3, isOutage: () => true })
   const { begun, ends, settled } = startWork(3, run)
   const outage = new Error('outage')
   ends[0]?.reject(outage)

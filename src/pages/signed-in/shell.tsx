@@ -16,13 +16,13 @@ interface Props {
   session: Session
   path: string
   /** No page can be opened before the policy of the company is met. */
-  isHeld: boolean
+  mustEnroll: boolean
   onSignOut: () => void
   children: ComponentChildren
 }
 
 /** What surrounds the pages behind sign-in. */
-export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
+export function Shell({ session, path, mustEnroll, onSignOut, children }: Props) {
   const { accessContext, user, permissions } = session
   const pages = Object.entries(SIGNED_IN_PAGES).filter(
     ([, { needs }]) => needs === undefined || permissions.includes(needs),
@@ -36,7 +36,7 @@ export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
         <p class="brand">
           <Mark /> gatehouse <span class="company">{accessContext.companyName}</span>
         </p>
-        {!isHeld && (
+        {!mustEnroll && (
           <nav aria-label="Pages">
             <ul>
               {pages.map(([to, { title }]) => (
