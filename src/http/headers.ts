@@ -1,27 +1,35 @@
-import type { OutgoingHttpHeaders } from 'node:http'
+import { IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
-import fastifyHelmet from '@fastify/helmet'
-import fastify, { type FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import helmet from 'helmet'
 
 /** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
 export type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 
-export async function createCommonHeaders(dashboardOrigins: string[]): Promise<CommonHeaders> {
-  const security = await renderSecurityHeaders()
-  const cors = await renderCorsHeaders(dashboardOrigins)
+const EXPOSED = ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id']
+
+export function createCommonHeaders(dashboardOrigins: string[]): CommonHeaders {
+  const security = renderSecurityHeaders()
   return (requestId, origin = '') => ({
     ...security,
-    ...cors.get(origin),
+    ...(dashboardOrigins.includes(origin) && {
+      vary: 'Origin',
+      'access-control-allow-origin': origin,
+      'access-control-allow-credentials': 'true',
+      'access-control-expose-headers': EXPOSED.join(', '),
+    }),
     'cache-control': 'no-store',
     'x-request-id': requestId,
   })
 }
 
-/** Helmet's headers are the same for every answer, so a separate app renders them once, with a 404. */
-async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
-  const app = fastify()
-  await app.register(fastifyHelmet, {
+/** Helmet's headers are the same for every response, so they are rendered once. */
+function renderSecurityHeaders(): OutgoingHttpHeaders {
+  const request = new IncomingMessage(new Socket())
+  const response = new ServerResponse(request)
+  const render = helmet({
     // Answers are data: nothing in them can run, load or be framed, even if a browser renders one.
     contentSecurityPolicy: {
       useDefaults: false,
@@ -31,24 +39,10 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
     referrerPolicy: { policy: 'no-referrer' },
     frameguard: { action: 'deny' },
   })
-  const { headers } = await app.inject('/')
-  await app.close()
-  const isOfAnswer = (name: string) => /^(content-(type|length)|date|connection)$/.test(name)
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
-}
-
-/** By origin, rendered in the same way. */
-async function renderCorsHeaders(dashboardOrigins: string[]): Promise<Map<string, OutgoingHttpHeaders>> {
-  const app = fastify()
-  await app.register(fastifyCors, corsOptions(dashboardOrigins))
-  const rendered = new Map<string, OutgoingHttpHeaders>()
-  for (const origin of dashboardOrigins) {
-    const { headers } = await app.inject({ url: '/', headers: { origin } })
-    const ofCors = Object.entries(headers).filter(([name]) => /^(access-control-.*|vary)$/.test(name))
-    rendered.set(origin, Object.fromEntries(ofCors))
-  }
-  await app.close()
-  return rendered
+  render(request, response, (error) => {
+    if (error) throw error
+  })
+  return { ...response.getHeaders() }
 }
 
 const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app, { commonHeaders }) => {
@@ -80,7 +74,7 @@ function corsOptions(dashboardOrigins: string[]): FastifyCorsOptions {
     credentials: true,
     // Those that a preflight names: tracing libraries add their own.
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-    exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
+    exposedHeaders: EXPOSED,
     maxAge: 600,
     // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
     strictPreflight: false,
