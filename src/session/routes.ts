@@ -5,8 +5,8 @@ import { responses } from '../http/responses.ts'
 import { ipAddressOf } from '../limits/client.ts'
 import { clearSessionCookie } from './cookie.ts'
 import { readBearer } from './credential.ts'
-import { createLogout } from './logout.ts'
-import { createOwnSessions } from './own-sessions.ts'
+import { logOut } from './logout.ts'
+import { endOwnSession, listOwnSessions } from './own-sessions.ts'
 import { toSessionReply, toTokenReply } from './replies.ts'
 import { createRefresh } from './rotation.ts'
 import {
@@ -66,7 +66,6 @@ const refreshing: Routes<Context> = async (app, { context }) => {
 
 /** Logout; behind the credential guard. */
 const loggingOut: Routes<Context> = async (app, { context }) => {
-  const logOut = createLogout(context)
   app.post(
     '/auth/logout',
     operation({
@@ -81,7 +80,10 @@ const loggingOut: Routes<Context> = async (app, { context }) => {
       const { credential, query, logContext } = request
       const ipAddress = ipAddressOf(request)
       const scope = query.scope === 'all' ? 'all' : 'session'
-      Object.assign(logContext, await logOut(credential, { scope, ipAddress, now: context.system.now() }))
+      Object.assign(
+        logContext,
+        await logOut(context, credential, { scope, ipAddress, now: context.system.now() }),
+      )
       if ('cookie' in credential) clearSessionCookie(reply)
       reply.code(204)
       return null
@@ -106,7 +108,6 @@ const current: Routes<Context> = async (app) => {
 /** The user's own sessions; behind the session guard and that of second factors. */
 const own: Routes<Context> = async (app, { context }) => {
   const { system } = context
-  const ownSessions = createOwnSessions(context)
   app.get(
     '/auth/sessions',
     operation({
@@ -116,7 +117,7 @@ const own: Routes<Context> = async (app, { context }) => {
       response: { 200: SessionsReply },
     }),
     async ({ session }) => {
-      const found = await ownSessions.list(session, system.now())
+      const found = await listOwnSessions(context, session, system.now())
       return {
         sessions: found.map(({ createdAt, lastSeenAt, ...one }) => ({
           ...one,
@@ -142,7 +143,7 @@ const own: Routes<Context> = async (app, { context }) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
       if (id !== session.sessionId) requireRecentAuthentication(request, system.now())
-      await ownSessions.end(session, id, { ipAddress: ipAddressOf(request), now: system.now() })
+      await endOwnSession(context, session, id, { ipAddress: ipAddressOf(request), now: system.now() })
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)
       return null
