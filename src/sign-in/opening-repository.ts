@@ -77,8 +77,8 @@ const MAX_SUPERSEDED = 1_000
 const SERVICE_FACTOR = 10
 
 /**
- * Opens sessions of many users, or of one, and returns an outcome for each, in order. Ends the longest unused session of the
- * network that has most, if the user has `maxSessions`. Users and companies stay locked: what ends all sessions comes before,
+ * Opens sessions of many users, or of one, and returns an outcome for each, in order. Ends the longest unused
+ * session if the user has `maxSessions`. Users and companies stay locked: what ends all sessions comes before,
  * and its epoch is in the new session, or later, and ends that too.
  */
 export async function insertSessions(
@@ -150,12 +150,8 @@ const accepted = (maxSessions: number) => sql`
   where not ${isPasswordOver(sql`i.password_epoch`, 'l')} and (i.password_hash is null
     or (l.password_hash = i.password_hash and l.email = i.email and l.second_factors = '{}'))`
 
-/** `place` is 1 for the session of its network that was used last. */
 const live = sql`
-  select s.company_id, s.user_id, s.session_id, s.issued_at, m.now, m.opening - m.max_sessions as excess,
-    row_number() over (
-      partition by s.company_id, s.user_id, coalesce(s.network, s.ip_address) order by s.issued_at desc
-    ) as place
+  select s.company_id, s.user_id, s.session_id, s.issued_at, m.now, m.opening - m.max_sessions as excess
   from member m
   -- The offset keeps the planner from all sessions there are, to these members.
   cross join lateral (
@@ -173,7 +169,7 @@ const supersede = sql`
     from (
       select * from (
         select company_id, session_id, now, excess + count(*) over (partition by company_id, user_id) as count,
-          row_number() over (partition by company_id, user_id order by place desc, issued_at) as turn
+          row_number() over (partition by company_id, user_id order by issued_at) as turn
         from live
       ) l
       where turn <= least(${MAX_SUPERSEDED}, count)

@@ -16,16 +16,15 @@ import { auditOfSession, copySession, countLive } from './state.ts'
 const MAX = 4
 const service = await openTestService({
   instances: 2,
-  env: { TRUST_PROXY: '127.0.0.1/32', MAX_SESSIONS_PER_MEMBER: String(MAX) },
+  env: { MAX_SESSIONS_PER_MEMBER: String(MAX) },
 })
 const { call, context, clock } = service
 const admin = await service.addCompany()
-const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 
 /** Signs in one second after the last sign-in. */
-async function signIn(person: Person, address = '192.0.2.1') {
+async function signIn(person: Person) {
   service.clock.advance(1)
-  return await service.loginAs(person, from(address))
+  return await service.loginAs(person)
 }
 
 const reasonOf = async (token: string) => (await service.getSession({ token, at: 1 })).body.reason
@@ -44,19 +43,6 @@ test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', a
     expect((await service.getSession({ token: accessToken })).status).toBe(200)
   const entry = { action: 'session_end', outcome: 'superseded', actor: person.userId }
   expect(await auditOfSession(service, unused.session.id)).toMatchObject([entry])
-})
-
-test('many stolen sessions from one IPv6 /64 evict only one another', async () => {
-  const person = await service.addUser(admin)
-  const owner = await signIn(person, '192.0.2.7')
-  const headers = { 'x-session-mode': 'cookie', 'x-forwarded-for': '2001:db8:1:2::1' }
-  const cookie = await service.cookieOf(person, { headers })
-  const stolen = []
-  for (let host = 2; host < MAX + 4; host += 1) stolen.push(await signIn(person, `2001:db8:1:2::${host}`))
-  expect((await service.getSession({ token: owner.accessToken })).status).toBe(200)
-  expect((await service.getSession({ cookie })).body.reason).toBe('superseded')
-  const reasons = await Promise.all(stolen.map(({ accessToken }) => reasonOf(accessToken)))
-  expect(reasons).toEqual([...times(3, () => 'superseded'), ...times(MAX - 1, () => undefined)])
 })
 
 test('concurrent sign-ins never exceed the maximum (ASVS 15.4.2)', async () => {
