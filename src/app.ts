@@ -86,7 +86,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           await enrolled.register(enrolmentGuard)
           await enrolled.register(ownSessionRoutes, { context })
           await enrolled.register(accountRoutes, { context })
-          // And whose user has a permission; the last kind also asks for a recent proof.
+          // And whose user has a permission; the last kind also requires recent authentication.
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
             await permitted.register(signingSecretRoutes, { context })

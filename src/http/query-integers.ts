@@ -26,7 +26,9 @@ async function plugin(app: FastifyInstance): Promise<void> {
 function integersOf(schema: unknown): Bounds[] {
   return Object.entries(Object(Object(schema).properties)).flatMap(([name, property]) => {
     const { type, minimum, maximum } = Object(property)
-    return type === 'integer' ? [{ name, minimum, maximum }] : []
+    if (type !== 'integer') return []
+    if (minimum === undefined || maximum === undefined) throw new Error(`${name} has no bounds`)
+    return [{ name, minimum, maximum }]
   })
 }
 

@@ -9,8 +9,8 @@ export interface Client {
   userAgent: string | undefined
   /** Aborted when the request has taken too long: see http/deadline.ts. */
   signal: AbortSignal
-  /** The response reports the limit that was noted last, in its RateLimit headers. */
-  noteLimit(limit: LimitState): void
+  /** The response reports this limit in its RateLimit headers; with null, that of the guards again. */
+  noteLimit(limit: LimitState | null): void
 }
 
 /** `now` is in milliseconds. */
@@ -22,7 +22,7 @@ export interface Received {
 export function clientOf(request: FastifyRequest): Client {
   const { 'user-agent': userAgent } = request.headers
   const { overdue: signal } = request
-  const noteLimit = (limit: LimitState) => {
+  const noteLimit = (limit: LimitState | null) => {
     request.limit = limit
   }
   return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent, signal, noteLimit }

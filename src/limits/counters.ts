@@ -113,7 +113,10 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     try {
       return await work()
     } catch (error) {
-      if (isOurs(error)) await refund(quotasOf(limit, subject), error)
+      if (isOurs(error)) {
+        received.client?.noteLimit(null)
+        await refund(quotasOf(limit, subject), error)
+      }
       throw error
     }
   }

@@ -35,8 +35,9 @@ type SubjectOf = (request: FastifyRequest) => readonly string[] | ByNetwork
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the response reports; the one that was noted last. */
+    /** What the response reports: the limit that a service noted, or else the one that a guard counted last. */
     limit: LimitState | null
+    guardLimit: LimitState | null
   }
   interface FastifyInstance {
     limits: {
@@ -157,6 +158,7 @@ async function plugin(
 ): Promise<void> {
   const stores: Refundable[] = []
   app.decorateRequest('limit', null)
+  app.decorateRequest('guardLimit', null)
   app.addHook('onSend', reportLimit)
   // The package only counts: its own hooks would set other headers.
   await app.register(rateLimit, {
@@ -190,7 +192,7 @@ async function plugin(
     const consume = async (request: FastifyRequest) => {
       const { state, isExceeded } = await counted.consume(request)
       if (isExceeded) throw rateLimited(state)
-      request.limit = state
+      request.guardLimit = state
     }
     return Object.assign(consume, { counter: counted })
   }
@@ -205,7 +207,8 @@ async function plugin(
 }
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
-const reportLimit: onSendHookHandler = ({ limit }, reply, payload, done) => {
+const reportLimit: onSendHookHandler = (request, reply, payload, done) => {
+  const limit = request.limit ?? request.guardLimit
   if (limit) {
     const { name, max, windowSeconds, remaining, resetSeconds } = limit
     reply.header('ratelimit-policy', `"${name}";q=${max};w=${windowSeconds}`)
@@ -222,6 +225,7 @@ async function unlimited(app: FastifyInstance): Promise<void> {
   const counter = { read: nothing, usedUp: nothing, consume: nothing, refund: nothing }
   const none: MemoryLimit = Object.assign(async () => {}, { counter })
   app.decorateRequest('limit', null)
+  app.decorateRequest('guardLimit', null)
   app.decorate('limits', { anonymous: none, refusal: none, perSubject: () => none, counter: nothing })
 }
 

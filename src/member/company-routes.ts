@@ -8,7 +8,7 @@ import { CompanyChangeBody, CompanyReply } from './schemas.ts'
 
 const operation = operationsOf('members')
 
-/** The company, for those who may manage its members; behind the permission guard and that of recent proof. */
+/** The company, for those who may manage its members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, { context }) => {
   app.patch(
     '/auth/company',

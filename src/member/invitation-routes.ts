@@ -17,7 +17,7 @@ import {
 
 const operation = operationsOf('members')
 
-/** Invitations, for those who may manage members; behind the permission guard and that of recent proof. */
+/** Invitations, for those who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/invitations',

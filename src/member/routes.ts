@@ -19,7 +19,7 @@ import {
 import { addServiceMember, replacePassword } from './service-members.ts'
 import { ServicePasswordBody, ServicePasswordReply } from './service-password-schemas.ts'
 
-/** The members of a company, for those who may manage them; behind the permission guard and that of recent proof. */
+/** The members of a company, for those who may manage them; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()

@@ -50,14 +50,18 @@ async function checkChosen(
   { config, counters, hasher, isBreached }: Omit<Context, 'hasher'> & Checks,
   password: string,
   person: Person,
-  { client: { network }, now }: Received,
+  { client, now }: Received,
 ): Promise<void> {
+  const { network } = client
   const { register, passwordChecks } = config.limits
   try {
     await counters.consume(passwordChecks, byNetwork(network), { now })
     await checkPassword('password', password, person, { hasher, isBreached })
   } catch (error) {
-    if (!isOurs(error)) await counters.refund(quotasOf(register, byNetwork(network)))
+    if (!isOurs(error)) {
+      client.noteLimit(null)
+      await counters.refund(quotasOf(register, byNetwork(network)))
+    }
     throw error
   }
 }
@@ -93,7 +97,7 @@ export async function requestMail(
   const named = readNamedCompany(account)
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
-  // First: this bounds the rows of the outbox, and the counters below.
+  // First: this bounds the rows of the outbox, and the counters below. Neither is noted, since the second names an account.
   await counters.consumeFor(config.limits.mailRequests, byNetwork(network), { now }, async () => {
     const companyId = await resolveCompany(db, named)
     const queue = () =>

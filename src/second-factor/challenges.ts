@@ -34,7 +34,7 @@ export async function issueSignInChallenge(
   return await describe(context, { companyId, userId }, challenge)
 }
 
-/** For a recent proof: by any factor or, without the password, by passkey. @throws Problem session_ended */
+/** For recent authentication: by any factor or, without the password, by passkey. @throws Problem session_ended */
 export async function issueProofChallenge(
   context: Context,
   session: Session,

@@ -2,7 +2,7 @@ import { newEntry, type RefusalReason } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { MemberIds } from '../company/account.ts'
 import type { Executor } from '../database/connect.ts'
-import { Problem, type RefusalContext } from '../errors.ts'
+import { type LimitState, Problem, type RefusalContext } from '../errors.ts'
 import type { Received } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import type { Method } from './factor.ts'
@@ -17,11 +17,14 @@ export type FactorRefusal =
   | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
 
 /** One answer, whatever is wrong; the log says more. */
-export function invalidSecondFactor(logContext: RefusalContext & { reason: FactorRefusal }): Problem {
+export function invalidSecondFactor(
+  logContext: RefusalContext & { reason: FactorRefusal },
+  limit?: LimitState,
+): Problem {
   return new Problem(
     'invalid_second_factor',
     'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
-    { logContext },
+    { logContext, ...(limit && { limit }) },
   )
 }
 

@@ -28,7 +28,7 @@ import {
   TotpReply,
 } from './schemas.ts'
 
-/** One's own second factors; behind the session guard and that of recent proof, also for those whom the policy holds. */
+/** One's own second factors; behind the session guard and that of recent authentication, also for those whom the policy holds. */
 const routes: Routes<Context> = async (app, options) => {
   await app.register(reading, options)
   await app.register(authenticatorApps, options)
@@ -192,7 +192,7 @@ const recovery: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** The policy of the company; behind the permission guard and that of recent proof. */
+/** The policy of the company; behind the permission guard and that of recent authentication. */
 const policy: Routes<Context> = async (app, { context }) => {
   app.get(
     '/auth/company/security',

@@ -46,7 +46,7 @@ interface Attempt extends Received {
   sessionId?: string
 }
 
-export type Failed = { failed: 'challenge' | 'wrong' }
+export type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
 
 /** `used`: the factor was used before, or was removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
@@ -56,23 +56,23 @@ export async function answerChallenge<Result extends object>(
   context: Context,
   attempt: Attempt,
   effect: (verified: Verified) => Promise<Effect<Result>>,
-): Promise<{ result: Result } | Failed> {
+): Promise<{ result: Result; limit: LimitState | undefined } | Failed> {
   const { member, given, hash, now } = attempt
   const { counters } = context
   const counted = countedOf(context, attempt)
-  const limit = counted && (await counters.consume(...counted, attempt))
+  const limit = counted && (await counters.consume(...counted, { now }))
   let isGuess = false
   let failure: unknown
   try {
-    if (!(await countTry(context.db, member, hash, new Date(now)))) return { failed: 'challenge' }
+    if (!(await countTry(context.db, member, hash, new Date(now)))) return { failed: 'challenge', limit }
     const verified = await verify(context, attempt)
     const result = verified ? await effect(verified) : 'wrong'
-    if (typeof result === 'object') return { result }
-    if (result === 'challenge_gone') return { failed: 'challenge' }
+    if (typeof result === 'object') return { result, limit }
+    if (result === 'challenge_gone') return { failed: 'challenge', limit }
     // The right code of an app, used before, is no guess. Used recovery codes are deleted, so they look like wrong ones.
     isGuess = given.method === 'recovery_code' || result === 'wrong'
     await recordWrong(context, attempt, isGuess ? limit : undefined)
-    return { failed: 'wrong' }
+    return { failed: 'wrong', limit }
   } catch (error) {
     failure = error
     throw error

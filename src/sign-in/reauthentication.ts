@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
-import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
+import { invalidField, type LimitState, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { issueProofChallenge } from '../second-factor/challenges.ts'
 import { answerProof, findProof } from '../second-factor/challenges-repository.ts'
@@ -68,7 +68,7 @@ async function proveByPassword(
 async function requirePassword(context: Context, session: Session, password: string, request: ProofRequest) {
   const { companyId, userId: actor, sessionId } = session
   const { client, now } = request
-  const { result, limit } = await countSessionGuess(context, session, request, async () =>
+  const { result, limit } = await countSessionGuess(context, session, now, async () =>
     isTooLong(password) ? null : await matchOwnPassword(context, { session, ...request }, password),
   )
   if (result !== null) return
@@ -81,7 +81,7 @@ async function requirePassword(context: Context, session: Session, password: str
   }
   const entry = newEntry(context.system, new Date(now), about)
   await recordSessionGuess(context, session, limit, request, (tx) => appendAudit(tx, companyId, entry))
-  throw wrongAt('password', 'is wrong')
+  throw wrongAt('password', 'is wrong', limit)
 }
 
 /** @throws Problem factor_required, session_ended */
@@ -121,8 +121,11 @@ async function proveBySecondFactor(
   // Another attempt of the same client can have answered it meanwhile.
   const after = await findProof(context.db, session, hash, new Date(now))
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
-  if (answered.failed === 'challenge') throw deadChallenge()
-  throw given.method === 'passkey' ? wrongAt('response', 'is not accepted') : wrongAt('code', 'is wrong')
+  const { failed, limit } = answered
+  if (failed === 'challenge') throw deadChallenge(limit)
+  throw given.method === 'passkey'
+    ? wrongAt('response', 'is not accepted', limit)
+    : wrongAt('code', 'is wrong', limit)
 
   async function renew(verified: Verified): Promise<Effect<Renewed>> {
     let failed: 'challenge_gone' | 'used' = 'used'
@@ -160,11 +163,11 @@ function digestOf(given: Proof | GivenProof, { idempotencyKey, cookie }: ProofRe
     .digest()
 }
 
-function wrongAt(field: string, message: string): Problem {
+function wrongAt(field: string, message: string, limit?: LimitState): Problem {
   const errors = [{ path: `/${field}`, message }]
-  return new Problem('invalid_request', `${field} ${message}`, { errors })
+  return new Problem('invalid_request', `${field} ${message}`, { errors, ...(limit && { limit }) })
 }
 
-function deadChallenge(): Problem {
-  return wrongAt('challenge', 'is unknown, used or expired, or has had its tries: begin again')
+function deadChallenge(limit?: LimitState): Problem {
+  return wrongAt('challenge', 'is unknown, used or expired, or has had its tries: begin again', limit)
 }

@@ -67,8 +67,9 @@ export async function completeSignIn(
   })
   if ('failed' in answered) {
     const reason = answered.failed === 'challenge' ? 'challenge_void' : 'wrong_factor'
-    throw invalidSecondFactor({ companyId, userId, reason })
+    throw invalidSecondFactor({ companyId, userId, reason }, answered.limit)
   }
+  if (answered.limit) client.noteLimit(answered.limit)
   return answered.result
 }
 

@@ -27,7 +27,8 @@ export async function signInService(context: Context, attempt: Attempt): Promise
         const logContext = await recordRefusal(context, attempt, found, 'token_mode_only')
         throw refusal('token_mode_only', logContext)
       }
-      const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
+      const { password: _password, servicePassword: _limits, ...request } = attempt
+      const opening = { ...request, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
       return await openSession(context, account, opening)
     })
     if (signedIn) return signedIn
@@ -60,7 +61,10 @@ async function countServiceSignIn<Result>(
   }
   client.noteLimit(tightest(states))
   return await signIn().catch(async (error: unknown) => {
-    if (isOurs(error)) await counters.refund(uses, error)
+    if (isOurs(error)) {
+      client.noteLimit(null)
+      await counters.refund(uses, error)
+    }
     throw error
   })
 }

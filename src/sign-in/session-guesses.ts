@@ -28,12 +28,12 @@ export function limitOfSession(
 export async function countSessionGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,
   session: Guesser,
-  received: Received,
+  now: number,
   attempt: () => Promise<Result | null>,
 ): Promise<{ result: Result | null; limit: LimitState }> {
   const { counters } = context
   const [limit, subject] = limitOfSession(context, session)
-  const state = await counters.consume(limit, subject, received)
+  const state = await counters.consume(limit, subject, { now })
   const result = await attempt().catch(async (error: unknown) => {
     await counters.refund(quotasOf(limit, subject), error)
     throw error

@@ -11,8 +11,8 @@ import { logContextOf, type NotNow, reasonOf, recordRefusal, refusal } from './r
 import { signInService } from './service-sign-in.ts'
 
 /**
- * Sign-in by password: read the attempt, count it, find the account, count the guess, match the password, ask for the second
- * factor, open the session. Every `invalid_credentials` comes after the same work (one look-up, one verification, one recorded
+ * Sign-in by password: read the attempt, count it, find the account (before the count, for known devices), count the guess, match the
+ * password, ask for the second factor, open the session. Every `invalid_credentials` comes after the same work (one look-up, one verification, one recorded
  * refusal), so that neither answer nor time tells which value was wrong. A password of the form of service passwords has its
  * own way, whosever the e-mail is: a digest is enough for it, and it is no guess.
  */
@@ -22,7 +22,7 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
   const attempt = readAttempt(context, given)
   if (attempt.digest) return await signInService(context, attempt)
   const early = await findEarly(context, attempt)
-  return await countAttempt(context, counted(attempt, early), async () => {
+  return await countAttempt(context, attemptingOf(attempt, early), async () => {
     const found = early ?? (await findAccount(context, attempt))
     const { result, ...guess } = await countGuess(
       context,
@@ -60,7 +60,7 @@ function turnOf({ client }: Attempt, { recognized: { device, isKnown } }: Found)
   return { ...client, device, isKnown }
 }
 
-function counted({ client, company, now }: Attempt, early: Found | undefined) {
+function attemptingOf({ client, company, now }: Attempt, early: Found | undefined) {
   const logContext = 'companyId' in company ? company : {}
   return { client, device: early?.recognized.device, now, logContext }
 }
@@ -73,26 +73,28 @@ function guesserOf(
   return { companyId, email, userId: account?.userId, networkOrDevice, isKnown, now }
 }
 
-/** Null if the password is wrong, or if user, password or factors have changed during the check. */
+/** Null if the password is wrong or barred, the user is not active, or user, password or factors have changed meanwhile. */
 async function tryPassword(
   context: Context,
   attempt: Attempt,
   found: Found,
   { isBarred, uses: refunds }: Guess,
 ): Promise<SignedIn | SecondFactorRequest | NotNow | null> {
+  const { password, servicePassword: _limits, digest: _digest, ...request } = attempt
   const account = await matchPassword(context, {
     account: found.account,
     find: async () => (await findAccount(context, attempt)).account,
-    password: attempt.password,
+    password,
     hasher: context.hasher.inTurn(turnOf(attempt, found)),
     isBarred,
   })
   if (!account) return null
   if (!account.emailVerifiedAt) return 'email_not_verified'
-  if (account.userKind === 'service' && attempt.mode === 'cookie') return 'token_mode_only'
-  if (account.secondFactors.length > 0) return await issueSignInChallenge(context, account, attempt)
+  // A service account whose password is older than service passwords.
+  if (account.userKind === 'service' && request.mode === 'cookie') return 'token_mode_only'
+  if (account.secondFactors.length > 0) return await issueSignInChallenge(context, account, request)
   const { recognized } = found
-  return await openSession(context, account, { ...attempt, recognized, amr: ['pwd'], refunds })
+  return await openSession(context, account, { ...request, recognized, amr: ['pwd'], refunds })
 }
 
 function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): Problem {

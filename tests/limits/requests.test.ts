@@ -45,6 +45,19 @@ test('refreshes above the limit consume no token, and retries count', async () =
   expect([answer.status, remaining(answer)]).toEqual([200, 5])
 })
 
+test('a response reports the tightest limit that counted it, and none that was given back', async () => {
+  const admin = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(admin)
+  const cookie = await service.cookieOf(admin)
+  const answers = [
+    await service.call('/auth/invitations', { token, json: { email: 'guest@x.example', role: 'viewer' } }),
+    await service.call('/auth/reauthenticate', { cookie, json: { password: admin.password } }),
+    await service.call('/auth/reauthenticate', { token, json: { password: 'wrong' } }),
+  ]
+  const names = answers.map(({ headers }) => String(headers['ratelimit-policy']).split(';', 1)[0])
+  expect(names).toEqual(['"invitations"', '"session"', '"wrong-reauthentications"'])
+})
+
 test('refreshes count races, and audit no more than the limit', async () => {
   const { refreshToken, session } = await service.loginAs(await service.addCompany())
   const { body: next } = await service.refresh(refreshToken)

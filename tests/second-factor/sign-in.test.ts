@@ -163,8 +163,11 @@ test('a challenge works once, after four wrong tries and invalid bodies', async 
   const given = { challenge, method: 'totp', code: '123456' }
   for (const wrong of [{ method: 'passkey' }, { code: '' }])
     expectProblem(await complete({ ...given, ...wrong }), [400, 'invalid_request'])
-  for (const code of ['000000', '000001', '12345', 'abcdef'])
-    expectWrong(await complete({ challenge, method: 'totp', code }))
+  for (const code of ['000000', '000001', '12345', 'abcdef']) {
+    const answer = await complete({ challenge, method: 'totp', code })
+    expectWrong(answer)
+    expect(answer.headers['ratelimit-policy']).toContain('"second-factor-codes"')
+  }
   expect((await finish(challenge, person)).status).toBe(200)
   service.clock.advance(30)
   expectWrong(await finish(challenge, person))
