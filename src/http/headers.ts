@@ -1,17 +1,16 @@
-import { IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
+import type { OutgoingHttpHeaders } from 'node:http'
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
-import type { FastifyPluginAsync } from 'fastify'
+import fastifyHelmet from '@fastify/helmet'
+import fastify, { type FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import helmet from 'helmet'
 
 /** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
 export type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 
 const EXPOSED = ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id']
 
-export function createCommonHeaders(dashboardOrigins: string[]): CommonHeaders {
-  const security = renderSecurityHeaders()
+export async function createCommonHeaders(dashboardOrigins: string[]): Promise<CommonHeaders> {
+  const security = await renderSecurityHeaders()
   return (requestId, origin = '') => ({
     ...security,
     ...(dashboardOrigins.includes(origin) && {
@@ -25,11 +24,10 @@ export function createCommonHeaders(dashboardOrigins: string[]): CommonHeaders {
   })
 }
 
-/** Helmet's headers are the same for every response, so they are rendered once. */
-function renderSecurityHeaders(): OutgoingHttpHeaders {
-  const request = new IncomingMessage(new Socket())
-  const response = new ServerResponse(request)
-  const render = helmet({
+/** Helmet's headers are the same for every response, so a separate app renders them once, with a 404. */
+async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
+  const app = fastify()
+  await app.register(fastifyHelmet, {
     // Answers are data: nothing in them can run, load or be framed, even if a browser renders one.
     contentSecurityPolicy: {
       useDefaults: false,
@@ -39,10 +37,10 @@ function renderSecurityHeaders(): OutgoingHttpHeaders {
     referrerPolicy: { policy: 'no-referrer' },
     frameguard: { action: 'deny' },
   })
-  render(request, response, (error) => {
-    if (error) throw error
-  })
-  return { ...response.getHeaders() }
+  const { headers } = await app.inject('/')
+  await app.close()
+  const isOfAnswer = (name: string) => /^(content-(type|length)|date|connection)$/.test(name)
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
 const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app, { commonHeaders }) => {

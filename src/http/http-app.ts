@@ -107,7 +107,7 @@ async function createApp({
   dashboardOrigins,
   hasPages,
 }: AppOptions) {
-  const commonHeaders = createCommonHeaders(dashboardOrigins)
+  const commonHeaders = await createCommonHeaders(dashboardOrigins)
   const listener = createListener({ ...config, system, registry, commonHeaders, log: () => app.log })
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
