@@ -11,10 +11,10 @@ import { logContextOf, type NotNow, reasonOf, recordRefusal, refusal } from './r
 import { signInService } from './service-sign-in.ts'
 
 /**
- * Sign-in by password: read the attempt, count it, find the account (before the count, for known devices), count the guess, match the
- * password, ask for the second factor, open the session. Every `invalid_credentials` comes after the same work (one look-up, one verification, one recorded
- * refusal), so that neither answer nor time tells which value was wrong. A password of the form of service passwords has its
- * own way, whosever the e-mail is: a digest is enough for it, and it is no guess.
+ * Sign-in by password: read the attempt, count it, find the account (before the count, for known devices), count the guess,
+ * match the password, require the second factor, open the session. Every `invalid_credentials` comes after the same work (one
+ * look-up, one verification, one recorded refusal), so neither response nor time tells which value was wrong. If the password
+ * looks like a service password, a digest is enough and no guess is counted, whosever the email is.
  */
 
 /** @throws Problem invalid_request, permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
