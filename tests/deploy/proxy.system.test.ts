@@ -261,6 +261,7 @@ test('no limit of networks applies to the services of the platform', async () =>
     NETWORK_REQUESTS_PER_SECOND: '1',
     NETWORK_REFUSALS_IN_10_S: '1',
     INSTANCE_REQUESTS: '1',
+    INSTANCE_STRANGERS: '1',
   }
   const { platformUrl } = await openProxy(limits)
   const answers = await Promise.all(times(50, () => statusOf(platformUrl, { bytes: VERIFY })))
@@ -305,7 +306,7 @@ test('only a missing file is requested again, once per retry, and not for refuse
 })
 
 test('strangers do not take the places of known networks', async () => {
-  const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
+  const { url } = await openProxy({ INSTANCE_STRANGERS: '1' }, [address, address])
   const { accessToken } = await service.loginAs(admin)
   const bytes = get('/api/auth/session').replace('Conn', `Authorization: Bearer ${accessToken}\r\nConn`)
   const known = { bytes, from: '127.0.3.1' }
@@ -339,7 +340,7 @@ test('a network whose requests are refused by the hundred has few places', async
 })
 
 test('events whose body does not come take no places of other requests', async () => {
-  const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_REQUESTS: '1' }, [address, address])
+  const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_STRANGERS: '1' }, [address, address])
   const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
   const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
   for (const path of ['/api/events/ingest', '/%61pi/events/inges%74'])
@@ -368,7 +369,7 @@ test('500 servers behind one address all sign in at the same time', async () => 
   const started = await openTestService({ env: { TRUST_PROXY: HOST, RATE_LIMIT_SCALE: '1' } })
   // Room for them, and no waits that a busy machine could make too long. The limits of a network are those that are shipped.
   const room = { MAX_CONNECTIONS: '1200', STRANGERS_CONNECTIONS: '1100', ANSWER_WITHIN: '100s' }
-  const { url } = await openProxy({ ...room, INSTANCE_REQUESTS: '600' }, started.addresses.slice(0, 1))
+  const { url } = await openProxy({ ...room, INSTANCE_STRANGERS: '600' }, started.addresses.slice(0, 1))
   const owner = await started.addCompany()
   const { accessToken: token } = await started.loginAs(owner)
   const json = { name: 'Worker', role: 'viewer' }
