@@ -1,6 +1,5 @@
-import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
-import proxyAddr from '@fastify/proxy-addr'
+import type { FastifyRequest } from 'fastify'
 import { toNetworks } from '../config/forms.ts'
 
 export type Trust = (ipAddress: string | undefined) => boolean
@@ -19,15 +18,13 @@ export function createTrust(trustProxy: string[]): Trust {
 }
 
 /** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
-export function readIpAddress(message: IncomingMessage, isTrusted: Trust): string {
-  const { headers, socket } = message
+export function readIpAddress({ ip, socket }: FastifyRequest): string {
   const { remoteAddress: peer = 'unknown' } = socket
-  if (headers['x-forwarded-for'] === undefined || !isTrusted(peer)) return peer
-  const forwarded = withoutPort(proxyAddr(message, isTrusted))
+  const forwarded = withoutPort(ip)
   return isIP(forwarded) ? forwarded : peer
 }
 
 /** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
-function withoutPort(forwarded: string): string {
+function withoutPort(forwarded = ''): string {
   return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }

@@ -1,19 +1,7 @@
-import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import { LruMap } from 'toad-cache'
 
 /** Networks as limits and queues count them, by an IP address. What is none stays as it is. */
-
-/** Of messages that have arrived, as the listener has read it: see forwarded.ts. */
-const ipAddresses = new WeakMap<IncomingMessage, string>()
-
-export function setIpAddress(message: IncomingMessage, ipAddress: string): void {
-  ipAddresses.set(message, ipAddress)
-}
-
-export function ipAddressOfMessage(message: IncomingMessage): string {
-  return ipAddresses.get(message) ?? message.socket.remoteAddress ?? 'unknown'
-}
 
 /** An IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOfIpAddress(ipAddress: string): string {

@@ -2,12 +2,40 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Problem } from '../errors.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
+import { MAX_UNUSED_BYTES, unusedBody } from './framing.ts'
 
 /** What a chunk takes besides its bytes: a sender can send each byte as a chunk. */
 const CHUNK_BYTES = 256
 
-/** @throws Problem payload_too_large, overloaded, or an error of the connection */
-export function readBody(message: IncomingMessage, limit: number, holding: Holding): Promise<Buffer> {
+/**
+ * Finds room for a body, and returns what reads it.
+ * @throws Problem overloaded; when it is read also payload_too_large, or an error of the connection
+ */
+export function openBody(
+  message: IncomingMessage,
+  answer: ServerResponse,
+  limit: number,
+  budget: BodyBudget,
+  network: string,
+): () => Promise<Buffer> {
+  const holding = budget.open(network, Math.min(announcedBytes(message), limit))
+  releaseAtEnd(holding, answer, message.socket)
+  return () => readBody(message, limit, holding)
+}
+
+/** Of a GET or HEAD that announces a body. @throws Problem malformed_http */
+export async function passUnusedBody(
+  message: IncomingMessage,
+  open: (limit: number) => () => Promise<Buffer>,
+): Promise<void> {
+  const isChunked = message.headers['transfer-encoding'] !== undefined
+  if (!isChunked && announcedBytes(message) <= MAX_UNUSED_BYTES) return
+  await open(MAX_UNUSED_BYTES)().catch((error: unknown) => {
+    throw error instanceof Problem && error.code === 'payload_too_large' ? unusedBody(message) : error
+  })
+}
+
+function readBody(message: IncomingMessage, limit: number, holding: Holding): Promise<Buffer> {
   if (announcedBytes(message) > limit) return Promise.reject(tooLarge())
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const chunks: Buffer[] = []
@@ -52,7 +80,6 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
   }
 
   function end(): void {
-    holding.onDrop(undefined)
     if (refusal) {
       stop(refusal)
       return
@@ -64,20 +91,8 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
     resolve(body)
   }
 
-  holding.onDrop(refuse)
   message.on('data', keep).on('end', end).on('error', stop)
   return promise
-}
-
-/** Sends an answer and closes the connection, without reading the rest of the body. */
-export function endAndClose(response: ServerResponse, answer: string): void {
-  const { req: message } = response
-  response.end(answer, () => {
-    // Earlier, the listener would make Node read all that is sent.
-    message.on('data', free)
-    // After the listener has got what Node has read already.
-    process.nextTick(() => message.socket.destroy())
-  })
 }
 
 /** Frees a chunk that nobody will read. Under a flood, V8 would do so only after a hundred megabytes. */
@@ -86,45 +101,11 @@ function free({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && byteLength > 0 && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
-/** What Node reads of a body before the app asks for it: two chunks of a socket. */
-const UNASKED_BYTES = 128 * 1024
-const SMALL_BYTES = 4 * 1024
-
-interface Arriving {
-  network: string
-  budget: BodyBudget
-  /** Called if there is no room for the body, now or later while its request waits. */
-  drop(reason: Problem): void
-}
-
-/** Holds what Node reads of a body while its request waits. It counts as announced, since no event tells its arrival. */
-export function holdUnasked(
-  message: IncomingMessage,
-  response: ServerResponse,
-  { network, budget, drop }: Arriving,
-): Holding | undefined {
-  const isChunked = message.headers['transfer-encoding'] !== undefined
-  const bytes = isChunked ? UNASKED_BYTES : Math.min(announcedBytes(message), UNASKED_BYTES)
-  if (!(bytes > SMALL_BYTES)) return undefined
-  let holding: Holding | undefined
-  try {
-    holding = budget.open(network, bytes)
-    releaseAtEnd(holding, response, message.socket)
-    holding.take(bytes)
-    holding.onDrop(drop)
-    return holding
-  } catch (error) {
-    holding?.release()
-    drop(refusalFrom(error))
-    return undefined
-  }
-}
-
 /** One listener per connection, which can have many requests. */
 const holdingsOn = new WeakMap<Socket, Set<Holding>>()
 
 /** Also when the connection ends: on Node 22, an answer that waits for an earlier one does not close then. */
-export function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
+function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
   const holdings = holdingsOn.get(socket) ?? new Set()
   if (!holdingsOn.has(socket)) {
     holdingsOn.set(socket, holdings)
@@ -139,7 +120,7 @@ export function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: S
   })
 }
 
-export function announcedBytes({ headers }: IncomingMessage): number {
+function announcedBytes({ headers }: IncomingMessage): number {
   return Number(headers['content-length'] ?? 0)
 }
 

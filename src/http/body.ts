@@ -2,8 +2,11 @@ import type { IncomingMessage } from 'node:http'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Listener } from '../edge/listener.ts'
+import type { BodyBudget } from '../edge/body-budget.ts'
+import { openBody, passUnusedBody } from '../edge/read-body.ts'
+import { lingerIfUnread } from '../edge/refusals.ts'
 import { Problem } from '../errors.ts'
+import { networkOf } from '../limits/client.ts'
 import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
@@ -62,8 +65,13 @@ declare module 'fastify' {
   }
 }
 
+interface BodyOptions {
+  budget: BodyBudget
+  isPublic: boolean
+}
+
 /** Bodies are strict JSON. */
-async function plugin(app: FastifyInstance, { listener }: { listener: Listener }): Promise<void> {
+async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): Promise<void> {
   // A route without a schema for its query or body takes none, as it takes no unknown fields.
   app.addHook('onRoute', ({ schema, method }) => {
     if (!schema) return
@@ -73,14 +81,19 @@ async function plugin(app: FastifyInstance, { listener }: { listener: Listener }
   app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
+    const open = (limit: number) => openBody(raw, reply.raw, limit, budget, networkOf(request))
     if (request.method === 'GET' || request.method === 'HEAD') {
       if (!announcesBody(raw)) return done()
-      listener.passUnusedBody(raw, reply.raw).then(() => done(), done)
-      return
+      if (isPublic) return void passUnusedBody(raw, open).then(() => done(), done)
+      // Proxies announce the body of the request that they ask about, and often do not send it. What comes later on the
+      // connection could be either.
+      reply.header('connection', 'close')
+      lingerIfUnread(raw)
+      return done()
     }
     try {
       // Refuses a body that is announced and finds no room, before it is read.
-      const read = listener.openBody(raw, reply.raw, request.routeOptions.bodyLimit)
+      const read = open(request.routeOptions.bodyLimit)
       const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = raw.headers
       request.readBody = async (expected) => {
         const bytes = await read()

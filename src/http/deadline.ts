@@ -1,13 +1,10 @@
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Listener } from '../edge/listener.ts'
 import { Problem } from '../errors.ts'
 import { toProblem } from './to-problem.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Aborted, with the problem that is answered, when the request has taken too long. */
-    overdue: AbortSignal
     deadline: NodeJS.Timeout | undefined
   }
   interface FastifyContextConfig {
@@ -17,8 +14,8 @@ declare module 'fastify' {
 }
 
 /**
- * All that a request waits for has a bound, but one can wait for several things. Clients have each answer within 10 s: the rest is
- * for proxies, and for a connection that waits to be accepted (see edge/listening-sockets.ts).
+ * All that a request waits for has a bound, but one can wait for several things. Clients have each answer within 10 s: the
+ * rest is for the proxy's queue.
  */
 const ANSWER_WITHIN_MS = 6_000
 
@@ -29,10 +26,7 @@ const ANSWER_WITHIN_MS = 6_000
  */
 async function plugin(
   app: FastifyInstance,
-  {
-    listener,
-    answerWithinMs = ANSWER_WITHIN_MS,
-  }: { listener: Listener; answerWithinMs?: number | undefined },
+  { answerWithinMs = ANSWER_WITHIN_MS }: { answerWithinMs?: number | undefined },
 ): Promise<void> {
   app.decorateRequest('overdue')
   app.decorateRequest('deadline')
@@ -40,15 +34,12 @@ async function plugin(
     const { raw } = reply
     const ending = new AbortController()
     request.overdue = ending.signal
-    const fromArrivalMs = request.routeOptions.config.answerWithinMs ?? answerWithinMs
-    const leftMs = fromArrivalMs - listener.waitOf(request.raw)
-    if (leftMs <= 0) return done(tooLate())
     request.deadline = setTimeout(() => {
       const problem = tooLate()
       ending.abort(problem)
       reply.send(problem)
       reply.log = logOfLate(request)
-    }, leftMs)
+    }, request.routeOptions.config.answerWithinMs ?? answerWithinMs)
     raw.once('close', () => clearTimeout(request.deadline))
     done()
   })

@@ -1,16 +1,18 @@
+import type { Server } from 'node:http'
 import { AjvCompiler, type Options } from '@fastify/ajv-compiler'
 import fastifyCookie from '@fastify/cookie'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { LogController } from 'fastify'
+import fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
+import { type BodyBudget, createBodyBudget } from '../edge/body-budget.ts'
+import { createTrust } from '../edge/forwarded.ts'
 import { isDecodable } from '../edge/framing.ts'
-import { createListener } from '../edge/listener.ts'
-import { createPrivateListener } from '../edge/private-listener.ts'
+import { serve } from '../edge/listener.ts'
 import { memoryLimitsPlugin, noLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
-import { arrivalPlugin } from './arrival.ts'
+import { arrivalPlugin, privateArrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
 import { deadlinePlugin } from './deadline.ts'
 import { isEmail } from './email-address.ts'
@@ -68,19 +70,14 @@ export async function createHttpApps(options: HttpOptions) {
   const shared = {
     ...options,
     measures: createRequestMeasures(registry),
+    budget: createBodyBudget(registry),
   }
-  const app = await createApp({ ...config, ...shared, createListener, isLimited: true })
+  const app = await createApp({ ...config, ...shared, isPublic: true })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(openapiPlugin, { listener: 'public', url: `${config.publicUrl}/api`, guide })
 
-  const platform = await createApp({
-    ...shared,
-    createListener: createPrivateListener,
-    isLimited: false,
-    dashboardOrigins: [],
-    hasPages: false,
-  })
+  const platform = await createApp({ ...shared, isPublic: false, dashboardOrigins: [], hasPages: false })
   // Behind a proxy, it has other addresses.
   await platform.register(openapiPlugin, { listener: 'platform', url: '/', guide: platformGuide })
   return { app, platform }
@@ -88,8 +85,9 @@ export async function createHttpApps(options: HttpOptions) {
 
 interface AppOptions extends HttpOptions {
   measures: RequestMeasures
-  createListener: typeof createListener
-  isLimited: boolean
+  budget: BodyBudget
+  /** Of the platform listener, the peers are the platform's own: none forwards for a client, and no limit counts them. */
+  isPublic: boolean
   dashboardOrigins: string[]
   hasPages: boolean
 }
@@ -102,13 +100,13 @@ async function createApp({
   logStream,
   answerWithinMs,
   measures,
-  createListener,
-  isLimited,
+  budget,
+  isPublic,
   dashboardOrigins,
   hasPages,
 }: AppOptions) {
   const commonHeaders = await createCommonHeaders(dashboardOrigins)
-  const listener = createListener({ ...config, system, registry, commonHeaders, log: () => app.log })
+  const isTrusted = createTrust(config.trustProxy)
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
@@ -118,7 +116,9 @@ async function createApp({
     bodyLimit: 16 * 1024,
     // The start of a busy machine takes long, and what it waits for has bounds of its own.
     pluginTimeout: 60_000,
-    serverFactory: listener.serve,
+    serverFactory: (handle): Server =>
+      serve(handle, { system, registry, commonHeaders, log: (): FastifyBaseLogger => app.log, isPublic }),
+    trustProxy: isPublic && isTrusted,
     // The listener answers the requests that Node's parser refuses, in place of Fastify.
     clientErrorHandler: () => {},
     rewriteUrl: ({ url = '' }) => (isDecodable(url.split('?', 1).join()) ? url : UNREADABLE_PATH),
@@ -131,19 +131,19 @@ async function createApp({
     ajv: { customOptions: AJV },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  await app.register(observePlugin, { measures, listener })
+  await app.register(observePlugin, { measures })
   await app.register(headersPlugin, { commonHeaders })
   // Before the route of preflights: a route uses the error handler that is set when it is added.
   await app.register(problemsPlugin)
   await app.register(corsPlugin, { dashboardOrigins })
-  await app.register(deadlinePlugin, { listener, answerWithinMs })
+  await app.register(deadlinePlugin, { answerWithinMs })
   await app.register(noticesPlugin, { system })
-  await app.register(isLimited ? memoryLimitsPlugin : noLimitsPlugin, { limits: config.limits, system })
-  await app.register(arrivalPlugin, { listener })
+  await app.register(isPublic ? memoryLimitsPlugin : noLimitsPlugin, { limits: config.limits, system })
+  await app.register(isPublic ? arrivalPlugin : privateArrivalPlugin, { isTrusted })
   if (hasPages) await app.register(pageFilesPlugin)
   await app.register(notFoundPlugin, { hasPages })
-  await app.register(bodyPlugin, { listener })
+  await app.register(bodyPlugin, { budget, isPublic })
   await app.register(queryIntegersPlugin)
-  await app.register(responsesPlugin, { isLimited })
+  await app.register(responsesPlugin, { isLimited: isPublic })
   return app
 }

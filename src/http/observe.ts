@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import type { Listener } from '../edge/listener.ts'
-import { ipAddressOf } from '../limits/client.ts'
+import { readIpAddress } from '../edge/forwarded.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -53,14 +52,13 @@ export function createRequestMeasures(registry: Registry) {
 }
 
 /** Writes one log line and one measurement per request: route, client, status, duration. */
-async function plugin(
-  app: FastifyInstance,
-  { measures, listener }: { measures: RequestMeasures; listener: Listener },
-): Promise<void> {
+async function plugin(app: FastifyInstance, { measures }: { measures: RequestMeasures }): Promise<void> {
   const { duration, outcomes, limitsHit } = measures
   app.decorateRequest('logContext')
+  app.decorateRequest('ipAddress', '')
   app.addHook('onRequest', (request, _reply, done) => {
     request.logContext = {}
+    request.ipAddress = readIpAddress(request)
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {
@@ -70,13 +68,12 @@ async function plugin(
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const { method } = request
-    const ms = listener.waitOf(request.raw) + reply.elapsedTime
-    duration.labels(method, routeOf(request), String(reply.statusCode)).observe(ms / 1000)
+    duration.labels(method, routeOf(request), String(reply.statusCode)).observe(reply.elapsedTime / 1000)
     const { countedAs } = request.routeOptions.config
     const { code, reason, limit } = request.logContext
     if (countedAs) outcomes[countedAs].inc({ outcome: code ?? 'success', ...(reason && { reason }) })
     if (limit) limitsHit.inc({ limit })
-    logAnswer(request, reply, ms)
+    logAnswer(request, reply)
   }
 }
 
@@ -90,14 +87,14 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'none'
 }
 
-function logAnswer(request: FastifyRequest, reply: FastifyReply, ms: number): void {
+function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info({
     requestId: request.id,
     method: request.method,
     route: routeOf(request),
     status: reply.statusCode,
-    ms: Math.round(ms * 100) / 100,
-    ipAddress: ipAddressOf(request),
+    ms: Math.round(reply.elapsedTime * 100) / 100,
+    ipAddress: request.ipAddress,
     ...request.logContext,
   })
 }

@@ -5,7 +5,7 @@ import { JSON_TYPE, parseBody } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
-import { ipAddressOf, networkOf } from '../limits/client.ts'
+import { networkOf } from '../limits/client.ts'
 import type { ClaimedSender } from '../limits/known-senders.ts'
 import { ID } from '../system.ts'
 import { createBadSignatures } from './bad-signatures.ts'
@@ -107,7 +107,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
       body: Buffer.isBuffer(body) ? body : undefined,
       secretVersion: sender?.secretVersion,
       network: networkOf(request),
-      ipAddress: ipAddressOf(request),
+      ipAddress: request.ipAddress,
       isKnown: badSignatures.isKnown(request),
       now: system.now(),
     }

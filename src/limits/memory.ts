@@ -34,11 +34,6 @@ interface Consumed {
 type SubjectOf = (request: FastifyRequest) => readonly string[] | ByNetwork
 
 declare module 'fastify' {
-  interface FastifyRequest {
-    /** What the response reports: the limit that a service noted, or else the one that a guard counted last. */
-    limit: LimitState | null
-    guardLimit: LimitState | null
-  }
   interface FastifyInstance {
     limits: {
       anonymous: MemoryLimit

@@ -2,7 +2,6 @@ import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { ipAddressOf } from '../limits/client.ts'
 import { clearSessionCookie } from './cookie.ts'
 import { readBearer } from './credential.ts'
 import { logOut } from './logout.ts'
@@ -55,7 +54,7 @@ const refreshing: Routes<Context> = async (app, { context }) => {
       Object.assign(request.logContext, { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid })
       const { session, tokens, limit } = await refresh(claims, {
         idempotencyKey: request.headers['idempotency-key'],
-        ipAddress: ipAddressOf(request),
+        ipAddress: request.ipAddress,
         now,
       })
       request.limit = limit
@@ -78,7 +77,7 @@ const loggingOut: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       const { credential, query, logContext } = request
-      const ipAddress = ipAddressOf(request)
+      const { ipAddress } = request
       const scope = query.scope === 'all' ? 'all' : 'session'
       Object.assign(
         logContext,
@@ -143,7 +142,7 @@ const own: Routes<Context> = async (app, { context }) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
       if (id !== session.sessionId) requireRecentAuthentication(request, system.now())
-      await endOwnSession(context, session, id, { ipAddress: ipAddressOf(request), now: system.now() })
+      await endOwnSession(context, session, id, { ipAddress: request.ipAddress, now: system.now() })
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)
       return null

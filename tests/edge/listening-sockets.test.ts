@@ -3,7 +3,6 @@ import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { connectionLimit } from '../../src/edge/connection-limit.ts'
 import { listenOnMoreSockets } from '../../src/edge/listening-sockets.ts'
 
 const COUNT = 200
@@ -50,12 +49,4 @@ onLinux('concurrent connections are accepted many at a time, up to a limit', asy
   server.closeIdleConnections()
   await Promise.all(ended)
   await expect(fetch(`http://127.0.0.1:${address.port}/`)).rejects.toThrow('fetch failed')
-})
-
-test('the maximum of connections follows from the limit of open files', () => {
-  expect(connectionLimit(10, 1024)).toBe(914)
-  expect(connectionLimit(1000, 1024)).toBe(16)
-  expect(connectionLimit(10, 1_048_576)).toBe(10_000)
-  expect(connectionLimit(10, Number.POSITIVE_INFINITY)).toBe(10_000)
-  expect(connectionLimit(10)).toBeGreaterThanOrEqual(16)
 })

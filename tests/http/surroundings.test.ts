@@ -61,3 +61,14 @@ test('a cookie sign-in from a different site is logged once a minute', async () 
   for (let count = 0; count < 3; count += 1) await signIn('cookie', 'cross-site')
   expect(warnings()).toEqual([expect.objectContaining({ origin: LISTED })])
 })
+
+test('only an active credential makes a network known to the proxy', async () => {
+  const { accessToken: token } = await behind.loginAs(await behind.addCompany())
+  const isKnown = async (path: string, given = {}, from = behind) =>
+    (await from.call(path, { method: 'GET', ...given })).headers['x-network-proven']
+  expect(await isKnown('/.well-known/jwks.json')).toBeUndefined()
+  expect(await isKnown('/auth/session', { token: `${token}x` })).toBeUndefined()
+  expect(await isKnown('/auth/session', { token })).toBe('1')
+  const { accessToken: direct } = await service.loginAs(await service.addCompany())
+  expect(await isKnown('/auth/session', { token: direct }, service)).toBeUndefined()
+})
