@@ -52,7 +52,7 @@ export function createIngest({
   // Each large request takes a connection for a transaction; half of the pool stays free for other requests.
   const transactions = createAdmission({
     slots: Math.max(1, Math.floor(config.databasePoolSize / 2)),
-    bounds: { max: MAX_WAITING, maxPerWiderNetwork: MAX_WAITING },
+    maxWaiting: MAX_WAITING,
     isOutage,
   })
 

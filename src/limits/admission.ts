@@ -1,39 +1,84 @@
-import { createTurnQueue, type Turn } from '../edge/fair-queue.ts'
+import { widerNetworkOf } from '../edge/network.ts'
 import { overloaded } from '../errors.ts'
 
-/** Admits costly work, a bounded number of calls at a time, in a fair order. */
+/**
+ * Admits costly work, a bounded number of calls at a time. Known clients and strangers wait in queues of their own, which are
+ * served in alternation, so that a flood of strangers leaves half of the work to those who are known.
+ */
 export type Admission = ReturnType<typeof createAdmission>
 
+/** For whom work is done. */
+export interface Turn {
+  network: string
+  /** Only one that is known for the member. It has a share of its own. */
+  device?: string | undefined
+  isKnown: boolean
+  /** Aborted when it is too late for the work and for what follows from it. */
+  signal?: AbortSignal
+}
+
 interface Waiting {
+  sender: string
   enter(): void
   fail(error: unknown): void
 }
 
 interface Options {
   slots: number
-  /** The calls that can wait, of known clients and of strangers. Few, since clients give up before a long queue ends. */
-  bounds: { max: number; maxPerWiderNetwork: number }
+  /** The calls that can wait in each queue. Few, since clients give up before a long queue ends. */
+  maxWaiting: number
+  /** Of these, the calls of one IPv4 address, IPv6 /48, or known device. */
+  maxPerSender?: number
   /** Of the problem when the queue is full. */
   detail?: string
   /** Whether no work can succeed now. Then all calls that wait fail at once. */
   isOutage?(error: unknown): boolean
 }
 
-export function createAdmission({ slots, bounds, detail, isOutage = () => false }: Options) {
-  const queue = createTurnQueue<Waiting>(bounds)
+export function createAdmission({
+  slots,
+  maxWaiting,
+  maxPerSender = maxWaiting,
+  detail,
+  isOutage = () => false,
+}: Options) {
+  const known: Waiting[] = []
+  const strangers: Waiting[] = []
+  let lastWasKnown = false
   let taken = 0
 
-  const hasSlot = (turn: Turn) => taken < slots || !queue.refuses(turn)
+  const queueOf = ({ isKnown }: Turn) => (isKnown ? known : strangers)
+  const senderOf = ({ device, network }: Turn) => device ?? widerNetworkOf(network)
+
+  function hasSlot(turn: Turn): boolean {
+    if (taken < slots) return true
+    const queue = queueOf(turn)
+    const sender = senderOf(turn)
+    return queue.length < maxWaiting && queue.filter((other) => other.sender === sender).length < maxPerSender
+  }
+
+  function requireSlot(turn: Turn): void {
+    if (!hasSlot(turn)) throw overloaded(detail)
+  }
+
+  function takeNext(): Waiting | undefined {
+    lastWasKnown = !lastWasKnown
+    const [first, second] = lastWasKnown ? [known, strangers] : [strangers, known]
+    return first.shift() ?? second.shift()
+  }
 
   return {
     hasSlot,
+    /** @throws Problem overloaded */
+    requireSlot,
     /** @throws Problem overloaded; the reason of the turn's signal, also when the work has ended */
     async run<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result> {
       const { signal } = turn
+      requireSlot(turn)
       if (taken < slots) taken += 1
       else {
         await new Promise<void>((enter, fail) => {
-          queue.add(turn, { enter, fail })?.fail(overloaded(detail))
+          queueOf(turn).push({ sender: senderOf(turn), enter, fail })
         })
       }
       try {
@@ -42,24 +87,17 @@ export function createAdmission({ slots, bounds, detail, isOutage = () => false 
         signal?.throwIfAborted()
         return result
       } catch (error) {
-        if (isOutage(error)) for (let next = queue.take(); next; next = queue.take()) next.fail(error)
+        if (isOutage(error)) for (const { fail } of [...known.splice(0), ...strangers.splice(0)]) fail(error)
         throw error
       } finally {
         // The next call takes over the slot, so that a new one cannot overtake it.
-        const next = queue.take()
+        const next = takeNext()
         if (next) next.enter()
         else taken -= 1
       }
     },
-    /** For a network, before it is looked up whether it is known. @throws Problem overloaded */
-    requireShare(network: string): void {
-      if (queue.refusesShare(network)) throw overloaded(detail)
-    },
-    requireSlot(turn: Turn): void {
-      if (!hasSlot(turn)) throw overloaded(detail)
-    },
     get waiting(): number {
-      return queue.size
+      return known.length + strangers.length
     },
   }
 }

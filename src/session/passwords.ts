@@ -9,8 +9,8 @@ import {
 } from '../company/identity-repository.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
-import type { Turn } from '../edge/fair-queue.ts'
 import type { Context } from '../http/context.ts'
+import type { Turn } from '../limits/admission.ts'
 import type { Actor } from './acts.ts'
 import { countGuess } from './guesses.ts'
 

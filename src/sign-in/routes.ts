@@ -44,14 +44,8 @@ const signingIn: Routes<Context> = async (app, { context }) => {
     '/auth/login',
     {
       config: { ...counted, hasOwnLimits: true },
-      onRequest: (request) => {
-        const network = networkOf(request)
-        return serviceLimits.countArrival(request, network, async () => {
-          // A browser with a device cookie is checked later, when it is known whether others of its network can keep it out.
-          if (readDeviceCookie(request) === undefined) context.hasher.requireShare(network)
-          await app.limits.anonymous(request)
-        })
-      },
+      onRequest: (request) =>
+        serviceLimits.countArrival(request, networkOf(request), () => app.limits.anonymous(request)),
       ...operation({
         operationId: 'login',
         summary: 'Sign in',

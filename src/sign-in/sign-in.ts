@@ -1,6 +1,6 @@
-import type { Turn } from '../edge/fair-queue.ts'
 import { Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import type { Turn } from '../limits/admission.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
 import { countAttempt, countGuess, type Guess } from '../session/guesses.ts'
 import { matchPassword } from '../session/passwords.ts'
@@ -49,7 +49,6 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
 async function findEarly(context: Context, attempt: Attempt): Promise<Found | undefined> {
   const { hasher } = context
   const { device, client } = attempt
-  if (device === undefined) hasher.requireShare(client.network)
   if (device === undefined && hasher.hasSlot({ network: client.network, isKnown: false })) return undefined
   const found = await findAccount(context, attempt)
   hasher.requireSlot(turnOf(attempt, found))

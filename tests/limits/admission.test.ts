@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createAdmission } from '../../src/limits/admission.ts'
+import { createAdmission, type Turn } from '../../src/limits/admission.ts'
 
 /** Work whose ends the test decides. */
 function startWork(count: number, run: (work: () => Promise<number>) => Promise<number>) {
@@ -16,9 +16,7 @@ function startWork(count: number, run: (work: () => Promise<number>) => Promise<
 
 /** An admission for one client, which waits in order of arrival. */
 function openAdmission(options: { slots: number; maxWaiting: number; isOutage?(): boolean }) {
-  const { maxWaiting, ...others } = options
-  const bounds = { max: maxWaiting, maxPerWiderNetwork: maxWaiting }
-  const admission = createAdmission({ ...others, bounds })
+  const admission = createAdmission(options)
   const run = (work: () => Promise<number>, signal?: AbortSignal) =>
     admission.run({ network: '192.0.2.1', isKnown: false, ...(signal && { signal }) }, work)
   return { admission, run }
@@ -75,4 +73,47 @@ test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async ()
   expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
   expect([begun, admission.waiting]).toEqual([[0], 0])
   expect(await run(async () => 4)).toBe(4)
+})
+
+/** The names of calls by one slot, in the order in which they ran, and of those that were refused. */
+async function runAll(
+  calls: [name: string, turn: Turn][],
+  bounds: { maxWaiting: number; maxPerSender?: number },
+) {
+  const admission = createAdmission({ slots: 1, ...bounds })
+  const [ran, refused]: string[][] = [[], []]
+  const all = calls.map(async ([name, turn]) => {
+    const isPredicted = admission.hasSlot(turn)
+    await admission.run(turn, async () => ran?.push(name)).catch(() => refused?.push(name))
+    expect([name, refused?.includes(name)]).toEqual([name, !isPredicted])
+  })
+  await Promise.all(all)
+  return [ran?.join(' '), refused?.join(' ')]
+}
+
+test('an admission serves known clients and strangers in alternation (ASVS 15.2.2)', async () => {
+  const stranger = { network: '192.0.2.1', isKnown: false }
+  const known = { network: '198.51.100.1', isKnown: true }
+  const flood = ['s1', 's2', 's3', 's4', 's5', 's6'].map((name): [string, Turn] => [name, stranger])
+  const calls: [string, Turn][] = [...flood, ['k1', known], ['k2', known], ['k3', known]]
+  expect(await runAll(calls, { maxWaiting: 4 })).toEqual(['s1 k1 s2 k2 s3 k3 s4 s5', 's6'])
+})
+
+test('a /48 has a share of the queue, and so has each known device of a network', async () => {
+  const inside = (subnet: number, isKnown = false) => ({ network: `2001:db8:1:${subnet}::`, isKnown })
+  const calls: [string, Turn][] = [
+    ['first', inside(0)],
+    ['a1', inside(1)],
+    ['a2', inside(2)],
+    ['a3', inside(3)],
+    ['b1', { network: '192.0.2.1', isKnown: false }],
+    ['k1', inside(1, true)],
+    ['k2', inside(1, true)],
+    ['k3', inside(1, true)],
+    ['d1', { ...inside(1, true), device: 'phone' }],
+  ]
+  expect(await runAll(calls, { maxWaiting: 10, maxPerSender: 2 })).toEqual([
+    'first k1 a1 k2 a2 d1 b1',
+    'a3 k3',
+  ])
 })

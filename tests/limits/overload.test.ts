@@ -15,7 +15,7 @@ import { remaining } from './limited.ts'
 
 describe('more concurrent sign-ins than can be hashed (ASVS 15.1.3, 15.2.2)', async () => {
   const service = await openTestService({
-    hasher: await createCheapHasher(1, { max: 4, maxPerWiderNetwork: 4 }),
+    hasher: await createCheapHasher(1, 16),
   })
   const admin = await service.addCompany()
   const person = await service.addUser(admin)

@@ -11,8 +11,8 @@ import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect, type Executor } from '../../src/database/connect.ts'
-import type { Turn } from '../../src/edge/fair-queue.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
+import type { Turn } from '../../src/limits/admission.ts'
 import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
 import { openMail } from '../../src/mail/sender.ts'
 import { createMailComposer } from '../../src/member/compose-mail.ts'
@@ -87,11 +87,8 @@ const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 const sharedHasher = await createCheapHasher()
 const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
 
-export async function createCheapHasher(
-  concurrency?: number,
-  bounds?: { max: number; maxPerWiderNetwork: number },
-): Promise<LimitedHasher> {
-  const hasher = await createLimitedHasher(concurrency, bounds, CHEAP)
+export async function createCheapHasher(concurrency?: number, maxWaiting?: number): Promise<LimitedHasher> {
+  const hasher = await createLimitedHasher(concurrency, maxWaiting, CHEAP)
   const { inTurn } = hasher
   return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
 }
