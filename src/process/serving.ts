@@ -5,7 +5,6 @@ import type { Registry } from 'prom-client'
 import { buildApp } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import type { Connection } from '../database/connect.ts'
-import { listenOnMoreSockets } from '../edge/listening-sockets.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import { showHashing } from '../http/metrics.ts'
 import { createLimitedHasher } from '../limits/hashing.ts'
@@ -41,26 +40,15 @@ export async function startServing({ connection, ...options }: Options): Promise
   showHashing(registry, hasher)
   const { db, auditDb } = connection
   const { app, platform } = await buildApp({ ...options, db, auditDb, hasher })
-  const closeMoreSockets = new Map<Server, () => Promise<void>>()
   let takingMs = 0
   for (const each of [app, platform]) {
-    let ended: Promise<void> | undefined
-    each.addHook('preClose', async () => {
-      await takeLastRequests(each.server, takingMs)
-      // Now, as the server does.
-      ended = closeMoreSockets.get(each.server)?.()
-    })
-    // After the server's own connections, and before what the app itself has to end.
-    each.addHook('onClose', () => ended)
+    each.addHook('preClose', () => takeLastRequests(each.server, takingMs))
   }
   // Linux shares out connections between sockets, and so between workers. Elsewhere, the primary does.
   const shared = { reusePort: process.platform === 'linux' }
   const listenTextResolver = (url: string) => `Platform listener at ${url}`
   const platformUrl = await platform.listen({ ...config.platformListen, ...shared, listenTextResolver })
   const url = await app.listen({ ...config.listen, ...shared })
-  if (shared.reusePort) {
-    for (const { server } of [app, platform]) closeMoreSockets.set(server, await listenOnMoreSockets(server))
-  }
   return {
     platformUrl,
     url,
