@@ -130,6 +130,15 @@ export function invalidField(field: string, message: string, detail = `${field} 
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
+export function rateLimited(limit: LimitState): Problem {
+  const { max, windowSeconds, resetSeconds } = limit
+  return new Problem(
+    'rate_limited',
+    `At most ${max} in ${windowSeconds} s are allowed here; try again in ${resetSeconds} s.`,
+    { limit, retryAfterSeconds: resetSeconds },
+  )
+}
+
 export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }

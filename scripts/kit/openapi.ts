@@ -3,7 +3,7 @@ import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
-import { createLimitedHasher } from '../../src/limits/hashing.ts'
+import { createLimitedHasher } from '../../src/limits/admission.ts'
 import { realSystem } from '../../src/system.ts'
 
 /** The OpenAPI documents of both listeners, as JSON. They need no database: every statement returns no rows. */

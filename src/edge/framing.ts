@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem } from '../errors.ts'
-import { headerValues } from './header-values.ts'
 
 /** Refuses requests that Node's parser accepts but a proxy in front of it can read differently (RFC 9112). */
 
@@ -63,4 +62,16 @@ export function faultOf(message: IncomingMessage, maxHeaderBytes = Number.POSITI
   if (isDecodable(message.url ?? '')) return null
   const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
   return new Problem('invalid_request', 'The query contains a broken %-escape.', { errors })
+}
+
+/** All headers with this lower-case name, in order. Node would join them or keep only one. */
+export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
+  const values: string[] = []
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const other = rawHeaders[index]
+    // Lengths first, for speed: every request passes here.
+    if (other?.length === name.length && other.toLowerCase() === name)
+      values.push(rawHeaders[index + 1] ?? '')
+  }
+  return values
 }

@@ -1,5 +1,7 @@
 import { isIP } from 'node:net'
+import type { FastifyRequest } from 'fastify'
 import { LruMap } from 'toad-cache'
+import { toNetworks } from '../config/forms.ts'
 
 /** Networks as limits and queues count them, by an IP address. What is none stays as it is. */
 
@@ -44,4 +46,31 @@ function ipv6Network(ipAddress: string, bits: 48 | 64): string {
 /** The URL parser writes IPv6 addresses in the form of RFC 5952, and is much faster than a library. */
 function formatIpv6(ipAddress: string): string {
   return new URL(`http://[${ipAddress}]`).hostname.slice(1, -1)
+}
+
+export type Trust = (ipAddress: string | undefined) => boolean
+
+/**
+ * Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. The peer of a connection
+ * that was reset has no address.
+ */
+export function createTrust(trustProxy: string[]): Trust {
+  const networks = toNetworks(trustProxy)
+  return (forwarded) => {
+    if (forwarded === undefined) return false
+    const ipAddress = withoutPort(forwarded)
+    return networks.check(ipAddress, ipAddress.includes(':') ? 'ipv6' : 'ipv4')
+  }
+}
+
+/** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
+export function readIpAddress({ ip, socket }: FastifyRequest): string {
+  const { remoteAddress: peer = 'unknown' } = socket
+  const forwarded = withoutPort(ip)
+  return isIP(forwarded) ? forwarded : peer
+}
+
+/** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(forwarded = ''): string {
+  return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }

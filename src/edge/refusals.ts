@@ -77,7 +77,7 @@ export function refuse(
 }
 
 /** Also logs it, since the app does not. */
-export function renderProblem(
+function renderProblem(
   problem: Problem,
   {
     origin,

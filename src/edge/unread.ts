@@ -21,7 +21,7 @@ interface Unsent {
   since: number
 }
 
-export interface UnreadAnswers {
+interface UnreadAnswers {
   add(socket: Sender): void
   remove(socket: Sender): void
   /** Closes the connections that have had their time or are too much, and returns how many. */

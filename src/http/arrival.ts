@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Trust } from '../edge/forwarded.ts'
 import { faultOf } from '../edge/framing.ts'
 import { MAX_HEADER_BYTES } from '../edge/listener.ts'
+import type { Trust } from '../edge/network.ts'
 
 /** Tells the proxy that a credential held, so that it knows this network from now on. The proxy removes the header. */
 const PROVEN = 'x-network-proven'

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { BodyBudget } from '../edge/body-budget.ts'
-import { openBody, passUnusedBody } from '../edge/read-body.ts'
+import { type BodyBudget, openBody, passUnusedBody } from '../edge/bodies.ts'
 import { lingerIfUnread } from '../edge/refusals.ts'
 import { Problem } from '../errors.ts'
 import { networkOf } from '../limits/client.ts'
@@ -81,10 +80,10 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
   app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
-    const open = (limit: number) => openBody(raw, reply.raw, limit, budget, networkOf(request))
+    const arriving = { message: raw, answer: reply.raw, network: networkOf(request), budget }
     if (request.method === 'GET' || request.method === 'HEAD') {
       if (!announcesBody(raw)) return done()
-      if (isPublic) return void passUnusedBody(raw, open).then(() => done(), done)
+      if (isPublic) return void passUnusedBody(arriving).then(() => done(), done)
       // Proxies announce the body of the request that they ask about, and often do not send it. What comes later on the
       // connection could be either.
       reply.header('connection', 'close')
@@ -93,7 +92,7 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
     }
     try {
       // Refuses a body that is announced and finds no room, before it is read.
-      const read = open(request.routeOptions.bodyLimit)
+      const read = openBody(arriving, request.routeOptions.bodyLimit)
       const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = raw.headers
       request.readBody = async (expected) => {
         const bytes = await read()

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import { readIpAddress } from '../edge/forwarded.ts'
+import { readIpAddress } from '../edge/network.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -8,10 +8,16 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { createAdmission } from '../limits/admission.ts'
-import { type EventItem, type EventOutcome, storeAllEvents, storeEvents } from './repository.ts'
+import {
+  type EventItem,
+  type EventOutcome,
+  isTrialRace,
+  storeAllEvents,
+  storeEvents,
+  windowEndsAt,
+} from './repository.ts'
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
-import { isTrialRace, windowEndsAt } from './trial-repository.ts'
 
 /** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
 
@@ -157,7 +163,7 @@ export interface Sender {
 }
 
 /** Adds missing ids; `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
-export function toItems(
+function toItems(
   { companyId, secretVersion, webhookId }: Sender,
   body: Event | { events: Event[] },
   receivedAt: Date,
@@ -219,7 +225,7 @@ function instantOf(time: string | null | undefined): number | null {
   return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null
 }
 
-export function eventIdConflict(ids: string[], what: string): Problem {
+function eventIdConflict(ids: string[], what: string): Problem {
   const named = ids.slice(0, MAX_NAMED_IDS).join(', ')
   const more = ids.length > MAX_NAMED_IDS ? ` and ${ids.length - MAX_NAMED_IDS} more` : ''
   return new Problem('event_id_conflict', `Nothing was stored: the event ids ${named}${more} ${what}.`)

@@ -1,18 +1,26 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { headerValues } from '../edge/header-values.ts'
+import type { Limit, Limits } from '../config/limits.ts'
+import { headerValues } from '../edge/framing.ts'
 import { JSON_TYPE, parseBody } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { networkOf } from '../limits/client.ts'
-import type { ClaimedSender } from '../limits/known-senders.ts'
-import { ID } from '../system.ts'
-import { createBadSignatures } from './bad-signatures.ts'
-import { refusalOf } from './refusal.ts'
+import { type ClaimedSender, createKnownSenders, createRefusedCredentials } from '../limits/known-senders.ts'
+import type { MemoryCounter } from '../limits/memory.ts'
+import { type ByNetwork, byNetwork } from '../limits/subject.ts'
+import { ID, type System } from '../system.ts'
 import { KEPT_NAME } from './schemas.ts'
 import type { Sender } from './service.ts'
-import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
+import {
+  invalidSignature,
+  refusalOf,
+  type SignedMessage,
+  TIMESTAMP,
+  verifySignature,
+  WEBHOOK_ID,
+} from './signature.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -175,3 +183,36 @@ export const signatureGuard = fp(plugin, {
   name: 'signature-guard',
   dependencies: ['memory-limits', 'observe', 'responses', 'body', 'signing-secrets'],
 })
+
+/**
+ * Counts invalid signatures by network. Companies can share one, so a company that sent a valid signature
+ * within 24 h has its own counter. A stranger can use up that one, so some requests are still verified.
+ */
+
+interface Options<Request> {
+  limits: Pick<Limits, 'badSignatures' | 'signatureChecks'>
+  counterOf(
+    limit: Limit,
+    subjectOf: (request: Request) => readonly string[] | ByNetwork,
+  ): MemoryCounter<Request>
+  senderOf(request: Request): ClaimedSender
+  system: Pick<System, 'now'>
+}
+
+function createBadSignatures<Request>({ limits, counterOf, senderOf, system }: Options<Request>) {
+  const known = createKnownSenders(system)
+  const isKnown = (request: Request) => known.has(senderOf(request))
+  const counter = counterOf(limits.badSignatures, (request) => {
+    const { network, company } = senderOf(request)
+    return isKnown(request) ? byNetwork(network, company) : byNetwork(network)
+  })
+  const checks = counterOf(limits.signatureChecks, (request) => {
+    const { network, company } = senderOf(request)
+    return [company, network]
+  })
+  return {
+    isKnown,
+    ...createRefusedCredentials({ counter, checks, isKnown }),
+    noteValid: (request: Request) => known.note(senderOf(request)),
+  }
+}

@@ -1,5 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../errors.ts'
+import type { Refusal } from '../signing-secret/refusals.ts'
+import { REFUSAL_REASONS, type RefusalReason } from '../signing-secret/schemas.ts'
+import { ID } from '../system.ts'
 
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
@@ -25,7 +28,7 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
     .some(([, encoded = '']) => timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
 }
 
-export function hasSignature(header: string): boolean {
+function hasSignature(header: string): boolean {
   return header.search(ENTRIES) >= 0
 }
 
@@ -34,4 +37,75 @@ export function invalidSignature(
   detail = 'No entry of webhook-signature is valid for this company, id, timestamp and body.',
 ): Problem {
   return new Problem('invalid_signature', detail)
+}
+
+/** Why a request was refused, as its company is told. The answer to the sender says less. */
+
+const HEADERS = ['x-company-id', 'webhook-id', 'webhook-timestamp', 'webhook-signature'] as const
+
+interface RefusedRequest {
+  code: string
+  valuesOf(name: string): string[]
+  /** Undefined if it was not read, or is parsed. */
+  body: Buffer | undefined
+  secretVersion: number | undefined
+  network: string
+  ipAddress: string
+  isKnown: boolean
+  now: number
+}
+
+/** Null if the company is not told: it is not named, or is not concerned. */
+export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Refusal | null {
+  const { code, valuesOf, body, secretVersion, network, ipAddress, isKnown, now } = request
+  const companyId = valuesOf('x-company-id')[0]?.toLowerCase() ?? ''
+  if (!ID.test(companyId)) return null
+  const [webhookId = '', timestamp = ''] = [valuesOf('webhook-id')[0], valuesOf('webhook-timestamp')[0]]
+  const reason = code === 'invalid_signature' ? reasonOf(request, toleranceSeconds) : asReason(code)
+  if (!reason) return null
+  return {
+    companyId,
+    reason,
+    network,
+    ipAddress,
+    webhookId: WEBHOOK_ID.test(webhookId) ? webhookId : null,
+    clockSkewSeconds:
+      reason === 'timestamp_stale' ? countable(Number(timestamp) - Math.floor(now / 1000)) : null,
+    now,
+    isGenuine: isKnown || secretVersion !== undefined,
+    bytes: body?.length ?? 0,
+    isSignedBy: (former) => isSignedBy(request, former),
+  }
+}
+
+function asReason(code: string): RefusalReason | undefined {
+  return REFUSAL_REASONS.find((reason) => reason === code)
+}
+
+function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): RefusalReason {
+  const found = HEADERS.map((name) => valuesOf(name))
+  if (found.some(([value, ...others]) => !value || others.length > 0)) return 'header_missing'
+  const [, , [timestamp = ''] = [], [signature = ''] = []] = found
+  if (!TIMESTAMP.test(timestamp)) return 'timestamp_malformed'
+  if (Math.abs(skewOf(timestamp, now)) > toleranceSeconds) return 'timestamp_stale'
+  return hasSignature(signature) ? 'signature_mismatch' : 'signature_malformed'
+}
+
+function skewOf(timestamp: string, now: number): number {
+  return Number(timestamp) - now / 1000
+}
+
+/** The range of an int. Both times are whole seconds. */
+function countable(seconds: number): number {
+  return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, seconds))
+}
+
+function isSignedBy(
+  { valuesOf, body, secretVersion }: RefusedRequest,
+  { version, key }: { version: number; key: Buffer },
+): boolean {
+  if (secretVersion !== undefined) return secretVersion === version
+  const [id = '', timestamp = '', signature = ''] = HEADERS.slice(1).map((name) => valuesOf(name)[0])
+  const message: SignedMessage | undefined = body && { id, timestamp, body }
+  return message !== undefined && verifySignature(key, message, signature)
 }

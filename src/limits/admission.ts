@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os'
+import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../crypto/password.ts'
 import { widerNetworkOf } from '../edge/network.ts'
 import { overloaded } from '../errors.ts'
 
@@ -5,7 +7,7 @@ import { overloaded } from '../errors.ts'
  * Admits costly work, a bounded number of calls at a time. Known clients and strangers wait in queues of their own, which are
  * served in alternation, so that a flood of strangers leaves half of the work to those who are known.
  */
-export type Admission = ReturnType<typeof createAdmission>
+type Admission = ReturnType<typeof createAdmission>
 
 /** For whom work is done. */
 export interface Turn {
@@ -98,6 +100,43 @@ export function createAdmission({
     },
     get waiting(): number {
       return known.length + strangers.length
+    },
+  }
+}
+
+export interface LimitedHasher extends Pick<Admission, 'hasSlot' | 'requireSlot' | 'waiting'> {
+  inTurn(turn: Turn): PasswordHasher
+}
+
+/** Each hash takes a core and a thread of libuv. Estimates take longer, so they have a thread and a queue of their own. */
+export async function createLimitedHasher(
+  concurrency = availableParallelism(),
+  maxWaiting = 128 * concurrency,
+  parameters?: HashParameters,
+): Promise<LimitedHasher> {
+  const hasher = await createPasswordHasher(parameters)
+  const bounds = { maxWaiting, maxPerSender: maxWaiting / 4 }
+  const hashes = createAdmission({
+    ...bounds,
+    slots: concurrency,
+    detail: 'Too many sign-ins at once; try again in a moment.',
+  })
+  const estimates = createAdmission({
+    ...bounds,
+    slots: 1,
+    detail: 'Too many new passwords at once; try again in a moment.',
+  })
+  return {
+    inTurn: (turn) => ({
+      ...hasher,
+      hash: (password) => hashes.run(turn, () => hasher.hash(password)),
+      verify: (phc, password) => hashes.run(turn, () => hasher.verify(phc, password)),
+      estimate: (password, hints) => estimates.run(turn, () => hasher.estimate(password, hints)),
+    }),
+    hasSlot: hashes.hasSlot,
+    requireSlot: hashes.requireSlot,
+    get waiting() {
+      return hashes.waiting
     },
   }
 }

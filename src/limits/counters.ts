@@ -1,9 +1,9 @@
+import { LruMap } from 'toad-cache'
 import type { Limit } from '../config/limits.ts'
 import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { isOutage } from '../database/faults.ts'
-import { type LimitState, Problem, statusOf } from '../errors.ts'
-import { createUsedUpMemory, rateLimited } from './answer.ts'
+import { type LimitState, Problem, rateLimited, statusOf } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { Count, Use as CountedUse, Refund } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
@@ -146,5 +146,24 @@ function stateOf(limit: Limit, left: number, endsAt: number, now: number): Limit
     remaining: Math.max(0, Math.min(limit.max, left)),
     // An instance whose clock is fast can have started the window.
     resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
+  }
+}
+
+/** Not longer, since a use can be refunded. */
+const REMEMBERED_MS = 1_000
+const MAX_REMEMBERED = 10_000
+
+/** By it, a flood causes no statements, and the 65 536 networks of an IPv6 /48 leave no rows. */
+function createUsedUpMemory() {
+  const usedUp = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
+  return {
+    find(quotas: Quota[], now: number): Problem | undefined {
+      for (const quota of quotas) {
+        const last = usedUp.get(counterOf(quota))
+        if (last && Math.abs(now - last.at) < REMEMBERED_MS) return last.refusal
+      }
+      return undefined
+    },
+    note: (quota: Quota, refusal: Problem, now: number) => usedUp.set(counterOf(quota), { at: now, refusal }),
   }
 }

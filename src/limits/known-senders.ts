@@ -1,7 +1,6 @@
 import { LruMap } from 'toad-cache'
-import type { LimitState } from '../errors.ts'
+import { type LimitState, rateLimited } from '../errors.ts'
 import type { System } from '../system.ts'
-import { rateLimited } from './answer.ts'
 import type { MemoryCounter } from './memory.ts'
 
 /**

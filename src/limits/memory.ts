@@ -3,9 +3,8 @@ import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify
 import fp from 'fastify-plugin'
 import { LruMap } from 'toad-cache'
 import type { Limit, Limits } from '../config/limits.ts'
-import type { LimitState } from '../errors.ts'
+import { type LimitState, rateLimited } from '../errors.ts'
 import type { System } from '../system.ts'
-import { rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
 import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { headerValues } from '../edge/header-values.ts'
+import { headerValues } from '../edge/framing.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'

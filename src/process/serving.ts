@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import type { Connection } from '../database/connect.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import { showHashing } from '../http/metrics.ts'
-import { createLimitedHasher } from '../limits/hashing.ts'
+import { createLimitedHasher } from '../limits/admission.ts'
 import type { System } from '../system.ts'
 
 /** What each process that answers requests has: the app, its listeners, and its password hashing. */

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
-import { headerValues } from '../edge/header-values.ts'
+import { headerValues } from '../edge/framing.ts'
 import { Problem } from '../errors.ts'
 
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */

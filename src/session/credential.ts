@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { headerValues } from '../edge/header-values.ts'
+import { headerValues } from '../edge/framing.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { VerifiedClaims } from '../token/service.ts'

@@ -1,6 +1,5 @@
-import { type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
+import { type LimitState, Problem, type RefusalContext, rateLimited, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import { rateLimited } from '../limits/answer.ts'
 import type { Client } from '../limits/client.ts'
 import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 

@@ -1,7 +1,6 @@
 import { type Account, isActive } from '../company/account.ts'
-import { Problem, withLogContext } from '../errors.ts'
+import { Problem, rateLimited, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import { rateLimited } from '../limits/answer.ts'
 import { isOurs } from '../limits/counters.ts'
 import { type Quota, tightest } from '../limits/subject.ts'
 import { findAccount } from './account-look-up.ts'

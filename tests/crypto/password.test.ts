@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { expect, test } from 'vitest'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
-import { createLimitedHasher } from '../../src/limits/hashing.ts'
+import { createLimitedHasher } from '../../src/limits/admission.ts'
 import { times } from '../support/test-service.ts'
 
 /** How passwords are hashed, and how many at a time. session/sign-in has how they are verified and renewed. */
