@@ -324,6 +324,48 @@ test('strangers do not take the places of known networks', async () => {
   expect(await stranger).toBe(200)
 })
 
+test('a device that has signed in is known from a new network', async () => {
+  const { url } = await openProxy({ INSTANCE_STRANGERS: '1' }, [address, address])
+  const body = loginOf(admin).body
+  const signIn = `POST /api/auth/login ${HEAD}Content-Type: application/json\r\nX-Session-Mode: cookie\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+  const { status, headers } = await ask(url, { bytes: signIn, from: '127.0.3.8' })
+  const [cookie] = /__Host-device=[^;,]+/.exec(headers['set-cookie'] ?? '') ?? []
+  expect([status, cookie]).toEqual([200, expect.any(String)])
+  const held = await hold(url, '127.0.3.2')
+  await hold(url, '127.0.3.2')
+  const withCookie = (value = '') => KEY_SET.replace('Conn', `Cookie: ${value}\r\nConn`)
+  expect(await statusOf(url, { bytes: withCookie(cookie), from: '127.0.3.9' })).toBe(200)
+  let isServed = false
+  const forged = statusOf(url, { bytes: withCookie(`${cookie}x`), from: '127.0.3.9' }).finally(() => {
+    isServed = true
+  })
+  expect(await statusOf(url, { bytes: withCookie(cookie), from: '127.0.3.9' })).toBe(200)
+  expect(isServed).toBe(false)
+  held.destroy()
+  expect(await forged).toBe(200)
+})
+
+test('of the requests that wait, those of a network that has sent less go first', async () => {
+  const arrived: unknown[] = []
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const slow = await instance(async ({ headers }, answer) => {
+    arrived.push(headers['x-forwarded-for'])
+    await released
+    answer.end()
+  })
+  const { url, platformUrl } = await openProxy({ INSTANCE_STRANGERS: '1', BALANCERS: HOST }, [slow, slow])
+  const askFrom = (as: string) => statusOf(url, { as })
+  // Of one IPv6 /48, which counts together.
+  const flood = times(8, (n) => askFrom(`2001:db8:1:${n}::1`))
+  await expect.poll(() => arrived.length).toBe(2)
+  const newcomer = askFrom('2001:db8:2::1')
+  // The proxy reads these after the requests above.
+  for (const _ of times(10, () => {})) await statusOf(platformUrl, { bytes: VERIFY })
+  release()
+  expect(await Promise.all([...flood, newcomer])).toEqual(times(9, () => 200))
+  expect(arrived.indexOf('2001:db8:2::1')).toBe(2)
+})
+
 test('a network whose requests are refused by the hundred has few places', async () => {
   const refusing = await holdingInstance(404)
   const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1' }
