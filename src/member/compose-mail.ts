@@ -22,9 +22,8 @@ import type { LetterContext, MailData } from '../mail/notices.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { isCodeMail, issueCode } from '../second-factor/mailbox.ts'
-import { listAdditions } from './additions-repository.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
-import { findMember } from './repository.ts'
+import { findMember, listAdditions } from './repository.ts'
 
 /**
  * Makes a letter of a queued mail when it is sent. Only then it reads the account and makes the token: no row ever has a

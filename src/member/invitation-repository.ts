@@ -17,14 +17,14 @@ export interface Invitation {
 }
 
 /** The sender must still have the right to invite; an operator always has. */
-const senderMay = sql`(i.invited_by is null or exists (
+const senderMay = sql<boolean>`(i.invited_by is null or exists (
   select from accounts a
   where a.company_id = i.company_id and a.user_id = i.invited_by and a.user_status = 'active'
     and a.company_status = 'active' and 'members:manage' = any(a.permissions)
 ))`
 
 /** Whether its link works, or will; nobody is invited who has become a member in another way. */
-const isOpen = (now: Date) => sql`(
+const isOpen = (now: Date) => sql<boolean>`(
   (i.expires_at is null or i.expires_at > ${now}::timestamptz) and ${senderMay}
   and not exists (select from users m where m.company_id = i.company_id and m.email = i.email)
 )`
@@ -46,24 +46,17 @@ const select = (where: RawBuilder<unknown>) => sql<Invitation>`
   cross join lateral (select ${mailState} as mail) v
   where ${where}`
 
-/** The list goes on after this one. */
-export interface Position {
-  createdAt: Date
-  id: string
-}
-
-/** The open ones, the newest first. */
+/** The open ones, the newest first; those after `after`. */
 export async function listInvitations(
   db: Executor,
   companyId: string,
-  { now, after, max }: { now: Date; after: Position | undefined; max: number },
+  { now, after, max }: { now: Date; after: { createdAt: Date; id: string } | undefined; max: number },
 ): Promise<Invitation[]> {
   const further = after
     ? sql`and (i.created_at, i.invitation_id) < (${after.createdAt}::timestamptz, ${after.id}::uuid)`
     : sql``
-  const { rows } = await sql<Invitation>`
-    ${select(sql`i.company_id = ${companyId} and ${isOpen(now)} ${further}`)}
-    order by i.created_at desc, i.invitation_id desc limit ${max}`.execute(db)
+  const { rows } = await select(sql`i.company_id = ${companyId} and ${isOpen(now)} ${further}
+    order by i.created_at desc, i.invitation_id desc limit ${max}`).execute(db)
   return rows
 }
 
@@ -99,11 +92,18 @@ export async function putInvitation(
 }
 
 /** False if there is none with this id. */
-export async function renewInvitation(tx: Tx, companyId: string, id: string, mailId: string, now: Date) {
-  const { rows } = await sql`
-    update invitations set mail_id = ${mailId}, expires_at = null, renewed_at = ${now}
-    where company_id = ${companyId} and invitation_id = ${id} returning invitation_id`.execute(tx)
-  return rows.length > 0
+export async function renewInvitation(
+  tx: Tx,
+  companyId: string,
+  { id, mailId, now }: { id: string; mailId: string; now: Date },
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('invitations')
+    .set({ mail_id: mailId, expires_at: null, renewed_at: now })
+    .where('company_id', '=', companyId)
+    .where('invitation_id', '=', id)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
 }
 
 export async function countOtherInvitations(
@@ -111,25 +111,28 @@ export async function countOtherInvitations(
   companyId: string,
   { email, now }: { email: string; now: Date },
 ): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from invitations i
-    where i.company_id = ${companyId} and i.email <> ${email} and ${isOpen(now)}`.execute(tx)
-  return rows[0]?.count ?? 0
+  const { count } = await tx
+    .selectFrom('invitations as i')
+    .select(({ cast, fn }) => cast<number>(fn.countAll(), 'integer').as('count'))
+    .where('i.company_id', '=', companyId)
+    .where('i.email', '!=', email)
+    .where(isOpen(now))
+    .executeTakeFirstOrThrow()
+  return count
 }
 
-export interface InvitationOfMail {
-  role: string
-  /** The name of the member who invites; null: an operator. */
-  invitedBy: string | null
-}
-
-/** Undefined if there is none, or its sender lost the right to invite. */
+/** With the name of the member who invites (null: an operator). Undefined if its sender lost the right to invite. */
 export async function findInvitationTo(db: Executor, companyId: string, email: string) {
-  const { rows } = await sql<InvitationOfMail>`
-    select i.role, u.name as "invitedBy"
-    from invitations i left join users u on u.company_id = i.company_id and u.user_id = i.invited_by
-    where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}`.execute(db)
-  return rows[0]
+  return await db
+    .selectFrom('invitations as i')
+    .leftJoin('users as u', (join) =>
+      join.onRef('u.company_id', '=', 'i.company_id').onRef('u.user_id', '=', 'i.invited_by'),
+    )
+    .select(['i.role', 'u.name as invitedBy'])
+    .where('i.company_id', '=', companyId)
+    .where('i.email', '=', email)
+    .where(senderMay)
+    .executeTakeFirst()
 }
 
 /** Does nothing if the invitation has another mail by now. */
@@ -149,28 +152,33 @@ export async function noteExpiry(
 
 /** For a new member; undefined if there is none, or its sender lost the right to invite. */
 export async function takeInvitation(tx: Tx, companyId: string, email: string) {
-  const { rows } = await sql<{ role: string; assignments: string[]; invitedBy: string | null }>`
-    delete from invitations i where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}
-    returning i.role, i.assignments, i.invited_by as "invitedBy"`.execute(tx)
-  return rows[0]
+  return await tx
+    .deleteFrom('invitations as i')
+    .where('i.company_id', '=', companyId)
+    .where('i.email', '=', email)
+    .where(senderMay)
+    .returning(['i.role', 'i.assignments', 'i.invited_by as invitedBy'])
+    .executeTakeFirst()
 }
 
 /** False if there is none with this id. Its tokens open nothing from the commit on. */
 export async function deleteInvitation(tx: Tx, companyId: string, id: string): Promise<boolean> {
-  const deleted = await tx
+  const { numDeletedRows } = await tx
     .deleteFrom('invitations')
     .where('company_id', '=', companyId)
     .where('invitation_id', '=', id)
-    .returning('invitation_id')
     .executeTakeFirst()
-  return deleted !== undefined
+  return numDeletedRows > 0n
 }
 
 /** If the member may no longer send any. Call it after the member was changed. */
 export async function dropInvitationsOf(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`
-    delete from invitations i
-    where i.company_id = ${companyId} and i.invited_by = ${userId} and not ${senderMay}`.execute(tx)
+  await tx
+    .deleteFrom('invitations as i')
+    .where('i.company_id', '=', companyId)
+    .where('i.invited_by', '=', userId)
+    .where(({ not }) => not(senderMay))
+    .execute()
 }
 
 /** Sent, or sent again, since a time; all by default. Returns how many of them were open. */
@@ -180,10 +188,12 @@ export async function withdrawInvitationsOf(
   userId: string,
   { since = new Date(0), now }: { since?: Date; now: Date },
 ): Promise<number> {
-  const { rows } = await sql<{ isOpen: boolean }>`
-    delete from invitations i
-    where i.company_id = ${companyId} and i.invited_by = ${userId}
-      and coalesce(i.renewed_at, i.created_at) >= ${since}
-    returning ${isOpen(now)} as "isOpen"`.execute(tx)
-  return rows.filter((row) => row.isOpen).length
+  const withdrawn = await tx
+    .deleteFrom('invitations as i')
+    .where('i.company_id', '=', companyId)
+    .where('i.invited_by', '=', userId)
+    .where(({ fn }) => fn.coalesce('i.renewed_at', 'i.created_at'), '>=', since)
+    .returning(isOpen(now).as('isOpen'))
+    .execute()
+  return withdrawn.filter((row) => row.isOpen).length
 }

@@ -89,7 +89,7 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
       const { tx, companyId, audit } = act
       const { email, role } = await requireInvitation(tx, companyId, id)
       const mailId = await queueInvitation(act, { email, role }, client.network)
-      if (!(await repository.renewInvitation(tx, companyId, id, mailId, new Date(now))))
+      if (!(await repository.renewInvitation(tx, companyId, { id, mailId, now: new Date(now) })))
         throw noSuchInvitation()
       // It can have lapsed, and others have taken its place.
       const { quotas } = context.config

@@ -3,12 +3,13 @@ import { searchFormOf } from '../company/repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind, UserKind } from '../database/schema.ts'
 import { normalizeEmail } from '../http/email-address.ts'
+import type { Additions } from '../mail/notices.ts'
 import { isPasswordOver } from '../session/session-fragments.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
 
 /** Times in RFC 3339, as JSON of the database has them. */
-export interface WorkingPassword {
+interface WorkingPassword {
   /** Its last characters; null, as is `createdAt`, for one from before service passwords had a form of their own. */
   hint: string | null
   createdAt: string | null
@@ -53,13 +54,10 @@ const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignme
   u.email_verified_at is not null as "emailVerified", u.second_factors as "secondFactors", u.last_sign_in_at as "lastSignInAt",
   u.created_at as "createdAt", ${passwords} as passwords`
 
-/** The list goes on after this one. */
-export interface Position {
-  name: string
-  id: string
-}
+/** `from` names users, or a part of them, `u`. */
+const select = (from: RawBuilder<unknown>) => sql<Member>`select ${columns} from ${from}`
 
-export interface Filter {
+interface Filter {
   /** A part of name or e-mail, accents and case aside. */
   search?: string | undefined
   role?: string | undefined
@@ -77,7 +75,7 @@ const areIn = (companyId: string, { search, role, status }: Filter) => {
   return sql.join(conditions, sql` and `)
 }
 
-export async function countMatching(db: Executor, companyId: string, filter: Filter): Promise<number> {
+export async function countMembers(db: Executor, companyId: string, filter: Filter = {}): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from users u where ${areIn(companyId, filter)}`.execute(db)
   return rows[0]?.count ?? 0
@@ -86,57 +84,86 @@ export async function countMatching(db: Executor, companyId: string, filter: Fil
 /** In bytes, as the index users_by_name has it: the order does not change with the system. */
 const byName = sql`lower(u.name) collate "C", u.user_id`
 
-/** By name. */
+/** By name; those after `after`. */
 export async function listMembers(
   db: Executor,
   companyId: string,
-  { after, max, ...filter }: Filter & { after: Position | undefined; max: number },
+  { after, max, ...filter }: Filter & { after: { name: string; id: string } | undefined; max: number },
 ): Promise<Member[]> {
   const further = after ? sql`and (${byName}) > (lower(${after.name}::text), ${after.id}::uuid)` : sql``
-  const { rows } = await sql<Member>`
-    select ${columns} from users u
-    where ${areIn(companyId, filter)} ${further}
-    order by ${byName} limit ${max}`.execute(db)
-  return rows
+  const page = sql`users u where ${areIn(companyId, filter)} ${further} order by ${byName} limit ${max}`
+  return (await select(page).execute(db)).rows
 }
 
 export async function findMember(db: Executor, companyId: string, memberId: string) {
-  const { rows } = await selectOne(companyId, sql`u.user_id = ${memberId}`).execute(db)
+  const { rows } = await select(sql`users u
+    where u.company_id = ${companyId} and u.user_id = ${memberId} and u.status <> 'deleted'`).execute(db)
   return rows[0]
 }
-
-const selectOne = (companyId: string, where: RawBuilder<unknown>) => sql<Member>`
-  select ${columns} from users u
-  where u.company_id = ${companyId} and u.status <> 'deleted' and ${where}`
 
 /**
  * Locks both in the order of their keys, and returns the member. The actor's right is read after this: of two admins who
  * demote each other, the second finds that it has none.
  */
 export async function lockActorAndMember(tx: Tx, companyId: string, actorId: string, memberId: string) {
-  const { rows } = await sql<Member>`
-    with locked as (
-      select * from users u
-      where u.company_id = ${companyId} and u.user_id in (${actorId}, ${memberId}) and u.status <> 'deleted'
-      order by u.user_id
-      for no key update
-    )
-    select ${columns} from locked u`.execute(tx)
+  const { rows } = await select(sql`(
+    select * from users
+    where company_id = ${companyId} and user_id in (${actorId}, ${memberId}) and status <> 'deleted'
+    order by user_id
+    for no key update
+  ) u`).execute(tx)
   return rows.find(({ id }) => id === memberId)
 }
 
 /** Locks the subscription of a company, so that one transaction at a time adds to what is counted. True in trial. */
 export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
-  const { rows } = await sql<{ isTrial: boolean }>`
-    select status = 'trialing' as "isTrial" from subscriptions where company_id = ${companyId}
-    for no key update`.execute(tx)
-  return rows[0]?.isTrial ?? true
+  const subscription = await tx
+    .selectFrom('subscriptions')
+    .select('status')
+    .where('company_id', '=', companyId)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  return !subscription || subscription.status === 'trialing'
 }
 
-export async function countMembers(tx: Tx, companyId: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from users where company_id = ${companyId} and status <> 'deleted'`.execute(
-    tx,
-  )
-  return rows[0]?.count ?? 0
+const MAX_LISTED = 100
+
+/** What an account has added to its company since a time, and what outlives a reset of the account. */
+export async function listAdditions(
+  db: Executor,
+  companyId: string,
+  { userId, since }: { userId: string; since: Date },
+): Promise<Additions> {
+  const listed = db
+    .selectFrom('users as u')
+    .select(['u.user_id as id', 'u.email', 'u.name', 'u.role'])
+    .where('u.company_id', '=', companyId)
+    .where('u.status', '!=', 'deleted')
+    .$narrowType<{ email: string }>()
+    .orderBy('u.created_at')
+    .orderBy('u.user_id')
+    .limit(MAX_LISTED)
+  const members = await listed.where('u.invited_by', '=', userId).where('u.created_at', '>=', since).execute()
+  const serviceAccounts = await listed
+    .where('u.kind', '=', 'service')
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('service_passwords as p')
+          .select('p.user_id')
+          .whereRef('p.company_id', '=', 'u.company_id')
+          .whereRef('p.user_id', '=', 'u.user_id')
+          .where('p.created_by', '=', userId)
+          .where('p.created_at', '>=', since)
+          .where(sql<boolean>`not ${isPasswordOver(sql`p.password_epoch`, 'u')}`),
+      ),
+    )
+    .execute()
+  const signingSecret = await db
+    .selectFrom('signing_secrets')
+    .select(['version', 'created_at as createdAt'])
+    .where('company_id', '=', companyId)
+    .where('created_by', '=', userId)
+    .where('created_at', '>=', since)
+    .executeTakeFirst()
+  return { members, serviceAccounts, signingSecret: signingSecret ?? null }
 }

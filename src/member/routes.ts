@@ -6,7 +6,7 @@ import { responses } from '../http/responses.ts'
 import { actorOf } from '../session/acts.ts'
 import { ID } from '../system.ts'
 import * as members from './members.ts'
-import { countMatching, listMembers, type Member } from './repository.ts'
+import { countMembers, listMembers, type Member } from './repository.ts'
 import {
   MemberChangeBody,
   MemberParams,
@@ -55,7 +55,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       )
       return {
         members: rows.map(toReply),
-        total: await countMatching(context.db, companyId, filter),
+        total: await countMembers(context.db, companyId, filter),
         nextCursor,
       }
     },

@@ -14,9 +14,9 @@ import { countAttempt, findUndo, noSuchToken } from '../one-time-token/service.t
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { listAdditions } from './additions-repository.ts'
 import { emailTaken } from './email-change.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
+import { listAdditions } from './repository.ts'
 
 /**
  * The owner of a mailbox takes back what a password alone could do: the first factor, and another e-mail. They read the
