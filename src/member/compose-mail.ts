@@ -7,17 +7,9 @@ import {
 import { findActiveCompany } from '../company/repository.ts'
 import { createDigests } from '../crypto/digests.ts'
 import { createOpaque } from '../crypto/opaque.ts'
-import type { TokenPurpose } from '../database/schema.ts'
 import type { Context } from '../http/context.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
-import {
-  isLinked,
-  LINKED_LETTERS,
-  type LinkedKind,
-  type MailKind,
-  writeLinkedLetter,
-  writeNotice,
-} from '../mail/letters.ts'
+import { isLinked, LINKED_LETTERS, type LinkedKind, writeLinkedLetter, writeNotice } from '../mail/letters.ts'
 import type { LetterContext, MailData } from '../mail/notices.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
@@ -31,16 +23,14 @@ import { findMember, listAdditions } from './repository.ts'
  */
 
 type Composing = Pick<Context, 'db' | 'config' | 'system'>
-type Writing = Pick<Context, 'db' | 'config' | 'system' | 'digests' | 'opaque'>
+type Writing = Composing & Pick<Context, 'digests' | 'opaque'>
 
 /** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
 export function createMailComposer(context: Composing): DeliveryOptions['compose'] {
   const { config, system } = context
-  const writing: Writing = {
-    ...context,
-    digests: createDigests(config.masterKeys),
-    opaque: createOpaque(config.cell, system.randomBytes),
-  }
+  const digests = createDigests(config.masterKeys)
+  const opaque = createOpaque(config.cell, system.randomBytes)
+  const writing = { ...context, digests, opaque }
   return async (mail, now) => {
     const found = await findRecipient(context, mail)
     if (!found) return null
@@ -53,7 +43,7 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
     }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)
     return async () => {
-      const link = await newLink(writing, kind, mail, found, now)
+      const link = await newLink(writing, { kind, mail, recipient: found, now })
       return link && { ...writeLinkedLetter(kind, about, link), whenSent: link.noteSent }
     }
   }
@@ -71,8 +61,12 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   if (data.userId !== undefined) {
     // To an e-mail that can be another than that of the account today.
     const account = await findPendingEmail(db, companyId, data.userId)
-    if (!account || (isUndo(kind) ? isGone(account) : !isActive(account))) return null
-    if (kind === 'email_change' && account.pendingEmail !== email) return null
+    if (!account) return null
+    const { userStatus, companyStatus, pendingEmail } = account
+    // Also somebody who is disabled takes back what was done to the account.
+    const isUndo = isLinked(kind) && LINKED_LETTERS[kind].purpose === 'undo'
+    const isThere = isUndo ? userStatus !== 'deleted' && companyStatus !== 'deleting' : isActive(account)
+    if (!isThere || (kind === 'email_change' && pendingEmail !== email)) return null
     return { ...namesOf(companyId, account), isProven: kind !== 'email_change' }
   }
   const [account] = await findAccountsByEmail(db, [{ companyId, email }])
@@ -114,15 +108,6 @@ async function namesIn(
   return { admin: { name: member.name, email: member.email, reason } }
 }
 
-/** Also somebody who is disabled takes back what was done to the account. */
-function isUndo(kind: MailKind): boolean {
-  return isLinked(kind) && LINKED_LETTERS[kind].purpose === 'undo'
-}
-
-function isGone({ userStatus, companyStatus }: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
-  return userStatus === 'deleted' || companyStatus === 'deleting'
-}
-
 function namesOf(
   companyId: string,
   { name, companyName, companyHandle }: Pick<Account, 'name' | 'companyName' | 'companyHandle'>,
@@ -140,39 +125,30 @@ async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email
   return { name: email, companyName: '', isProven: true, companies }
 }
 
-/** What the page cannot learn otherwise: a link to undo has no preview, and one to verify may be dead. */
-function namesOfLink(
-  purpose: TokenPurpose,
-  email: string,
-  { companyId, companyName }: { companyId: string; companyName: string },
-): string {
-  if (purpose !== 'undo' && purpose !== 'verify') return ''
-  const company = purpose === 'undo' ? companyName : companyId
-  return `&${new URLSearchParams({ company, email })}`
-}
-
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(
-  context: Writing,
-  kind: LinkedKind,
-  mail: DueMail,
-  { role, companyName }: Recipient,
-  now: number,
+  { db, config, opaque }: Writing,
+  { kind, mail, recipient, now }: { kind: LinkedKind; mail: DueMail; recipient: Recipient; now: number },
 ) {
   const { purpose, page } = LINKED_LETTERS[kind]
-  const { companyId, mailId, recipient: email, createdAt: requestedAt } = mail
-  const { userId, isFactorProven } = mail.data
-  const whose = purpose === 'confirm' || purpose === 'undo' ? { userId, isFactorProven } : { role }
-  const about = { purpose, email, ...whose, mailId, requestedAt, now }
-  const issued = await issueToken(context, companyId, about)
+  const { companyId, mailId, recipient: email, createdAt, data } = mail
+  const issued = await issueToken({ db, opaque }, companyId, {
+    purpose,
+    email,
+    role: recipient.role ?? null,
+    userId: data.userId ?? null,
+    isFactorProven: data.isFactorProven ?? false,
+    mailId,
+    createdAt,
+    now,
+  })
   if (!issued) return null
-  if (purpose === 'invite')
-    await noteExpiry(context.db, companyId, { mailId, email, expiresAt: issued.expiresAt })
-  const names = namesOfLink(purpose, email, { companyId, companyName })
-  return {
-    // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
-    url: `${context.config.pagesUrl}/${page}#token=${issued.token}${names}`,
-    until: issued.expiresAt,
-    noteSent: issued.noteSent,
-  }
+  const { token, expiresAt, noteSent } = issued
+  if (purpose === 'invite') await noteExpiry(db, companyId, { mailId, email, expiresAt })
+  // What the page cannot learn otherwise: a link to undo has no preview, and one to verify may be dead.
+  const company = purpose === 'undo' ? recipient.companyName : companyId
+  const isNamed = purpose === 'undo' || purpose === 'verify'
+  const names = isNamed ? `&${new URLSearchParams({ company, email })}` : ''
+  // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
+  return { url: `${config.pagesUrl}/${page}#token=${token}${names}`, until: expiresAt, noteSent }
 }

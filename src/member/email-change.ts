@@ -58,7 +58,7 @@ export async function requestEmailChange(
 export async function confirmEmailChange(context: Context, token: string, received: Received) {
   const { client, now } = received
   await countAttempt(context, received)
-  return await consumeToken(context, 'confirm', token, now, async (tx, consumed) => {
+  return await consumeToken(context, { purpose: 'confirm', token, now }, async (tx, consumed) => {
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()

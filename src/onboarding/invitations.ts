@@ -19,7 +19,7 @@ export async function previewInvitation(context: Context, token: string, receive
 
 /** @throws Problem invalid_request if the link does not work, or the sender may no longer invite */
 async function peekInvitation(context: Context, token: string, { now }: Received) {
-  const found = await peekToken(context, 'invite', token, now)
+  const found = await peekToken(context, { purpose: 'invite', token, now })
   const invitation = await findInvitationTo(context.db, found.companyId, found.email)
   if (!invitation) throw noSuchToken()
   return { ...found, role: invitation.role }
@@ -43,7 +43,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   await checkPassword('password', password, { ...invitation, name }, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(password)
   const at = new Date(now)
-  return await consumeToken(context, 'invite', token, now, async (tx, { companyId, email }) => {
+  return await consumeToken(context, { purpose: 'invite', token, now }, async (tx, { companyId, email }) => {
     const invited = await takeInvitation(tx, companyId, email)
     if (!invited) throw noSuchToken()
     await requireRoomToJoin(tx, companyId, config.quotas)

@@ -15,12 +15,11 @@ const ADDITIONS_DAYS = 7
 /** The link stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewReset(context: Context, token: string, received: Received) {
   await countAttempt(context, received)
-  const { companyName, companyHandle, email, expiresAt } = await peekToken(
-    context,
-    'reset',
+  const { companyName, companyHandle, email, expiresAt } = await peekToken(context, {
+    purpose: 'reset',
     token,
-    received.now,
-  )
+    now: received.now,
+  })
   return { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }
 }
 
@@ -36,28 +35,32 @@ export async function resetPassword(
   const { system, hasher } = context
   const { client, now } = received
   await countAttempt(context, received)
-  const person = await peekToken(context, 'reset', token, now)
+  const person = await peekToken(context, { purpose: 'reset', token, now })
   const passwords = hasher.inTurn({ ...client, isKnown: true })
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
-  return await consumeToken(context, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
-    const proven = await proveEmail(tx, companyId, recipient, { at, passwordHash })
-    if (!proven) throw noSuchToken()
-    const { userId, isFirst } = proven
-    if (isFirst) await giveHandle(tx, context, companyId, now)
-    await endUserSessions(tx, companyId, userId, 'password_reset')
-    // An attacker with the former password could have sent them.
-    const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
-    // Others' guesses must not lock out a member who resets the password from a new network.
-    await learnNetwork(context, tx, { companyId, userId }, client.network, now)
-    const additionsSince = new Date(now - ADDITIONS_DAYS * 86_400_000).toISOString()
-    const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
-    const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
-    await mail({ kind: 'password_changed', recipient, data })
-    await audit('password_reset', {
-      details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
-    })
-    return { companyId, userId }
-  })
+  return await consumeToken(
+    context,
+    { purpose: 'reset', token, now },
+    async (tx, { companyId, email: recipient }) => {
+      const proven = await proveEmail(tx, companyId, recipient, { at, passwordHash })
+      if (!proven) throw noSuchToken()
+      const { userId, isFirst } = proven
+      if (isFirst) await giveHandle(tx, context, companyId, now)
+      await endUserSessions(tx, companyId, userId, 'password_reset')
+      // An attacker with the former password could have sent them.
+      const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
+      // Others' guesses must not lock out a member who resets the password from a new network.
+      await learnNetwork(context, tx, { companyId, userId }, client.network, now)
+      const additionsSince = new Date(now - ADDITIONS_DAYS * 86_400_000).toISOString()
+      const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
+      const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
+      await mail({ kind: 'password_changed', recipient, data })
+      await audit('password_reset', {
+        details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
+      })
+      return { companyId, userId }
+    },
+  )
 }

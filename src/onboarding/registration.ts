@@ -70,7 +70,7 @@ async function checkChosen(
 export async function verifyEmail(context: Context, token: string, received: Received) {
   await countAttempt(context, received)
   const { now } = received
-  return await consumeToken(context, 'verify', token, now, async (tx, { companyId, email }) => {
+  return await consumeToken(context, { purpose: 'verify', token, now }, async (tx, { companyId, email }) => {
     const proven = await proveEmail(tx, companyId, email, { at: new Date(now) })
     if (!proven) throw noSuchToken()
     const { audit, mail } = actIn(tx, context.system, { companyId, ...proven }, received)

@@ -5,7 +5,7 @@ import { deleteUnsentResets, lockUnsent } from '../mail/repository.ts'
 
 /** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by hash alone. */
 
-interface NewToken {
+export interface NewToken {
   purpose: TokenPurpose
   email: string
   hash: Buffer
@@ -34,7 +34,7 @@ const isLater = (other: string, token: string) => sql`coalesce(
 )`
 
 /** Whether the mail server has accepted the mail of a later token than `t`. */
-const isReplaced = sql`exists (
+const isReplaced = sql<boolean>`exists (
   select from one_time_tokens n where ${isForTheSame('n', 't')} and n.is_sent and ${isLater('n', 't')}
 )`
 
@@ -81,22 +81,30 @@ export async function noteSent(
 }
 
 /** Of a link that nobody is emailed. A link that is emailed later replaces it. */
-export async function insertPrintedToken(
+export async function insertPrintedReset(
   tx: Tx,
   companyId: string,
-  {
-    purpose,
-    email,
-    hash,
-    createdAt,
-    expiresAt,
-  }: Pick<NewToken, 'purpose' | 'email' | 'hash' | 'createdAt' | 'expiresAt'>,
+  { email, hash, createdAt, expiresAt }: Pick<NewToken, 'email' | 'hash' | 'createdAt' | 'expiresAt'>,
 ): Promise<void> {
-  const times = { created_at: createdAt, expires_at: expiresAt }
+  const token = { purpose: 'reset', email, token_hash: hash, is_sent: true } as const
   await tx
     .insertInto('one_time_tokens')
-    .values({ company_id: companyId, purpose, email, token_hash: hash, ...times, is_sent: true })
+    .values({ ...token, company_id: companyId, created_at: createdAt, expires_at: expiresAt })
     .execute()
+}
+
+export async function findTokenAcrossCompanies(db: Executor, purpose: TokenPurpose, hash: Buffer, now: Date) {
+  return await db
+    .selectFrom('one_time_tokens as t')
+    .innerJoin('companies as c', 'c.company_id', 't.company_id')
+    .select(['t.company_id as companyId', 't.email', 't.expires_at as expiresAt'])
+    .select(['c.name as companyName', 'c.handle as companyHandle'])
+    .where('t.token_hash', '=', hash)
+    .where('t.purpose', '=', purpose)
+    .where('t.expires_at', '>', now)
+    .where('c.status', '=', 'active')
+    .where(({ not }) => not(isReplaced))
+    .executeTakeFirst()
 }
 
 export interface ConsumedToken {
@@ -104,22 +112,6 @@ export interface ConsumedToken {
   email: string
   userId: string | null
   isFactorProven: boolean
-}
-
-export interface FoundToken extends Pick<ConsumedToken, 'companyId' | 'email'> {
-  companyName: string
-  companyHandle: string | null
-  expiresAt: Date
-}
-
-export async function findTokenAcrossCompanies(db: Executor, purpose: TokenPurpose, hash: Buffer, now: Date) {
-  const { rows } = await sql<FoundToken>`
-    select t.company_id as "companyId", t.email, t.expires_at as "expiresAt", c.name as "companyName",
-      c.handle as "companyHandle"
-    from one_time_tokens t join companies c on c.company_id = t.company_id
-    where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'
-      and not ${isReplaced}`.execute(db)
-  return rows[0]
 }
 
 /** Deletes all of its purpose and e-mail. Others wait for the locks, in one order, and then find no row. */
@@ -190,38 +182,34 @@ export async function deleteTokensWhere(db: Executor, companyId: string, conditi
     where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(db)
 }
 
-export interface Undoable {
-  companyId: string
-  userId: string
-  /** The former e-mail, which the member gets back. */
-  email: string
-  madeAt: Date
-}
-
-export interface FoundUndo extends Pick<Undoable, 'companyId' | 'userId'> {
-  currentEmail: string
-  requestNumber: string
-}
-
 export async function findUndoAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
-  const { rows } = await sql<FoundUndo>`
-    select t.company_id as "companyId", t.user_id as "userId", u.email as "currentEmail",
-      t.request_number as "requestNumber"
-    from one_time_tokens t
-    join users u on u.company_id = t.company_id and u.user_id = t.user_id
-    join companies c on c.company_id = t.company_id
-    where t.token_hash = ${hash} and t.purpose = 'undo' and t.expires_at > ${now} and u.status <> 'deleted'
-      and c.status <> 'deleting'`.execute(db)
-  return rows[0]
+  return await db
+    .selectFrom('one_time_tokens as t')
+    .innerJoin('users as u', (join) =>
+      join.onRef('u.company_id', '=', 't.company_id').onRef('u.user_id', '=', 't.user_id'),
+    )
+    .innerJoin('companies as c', 'c.company_id', 't.company_id')
+    .select(['t.company_id as companyId', 'u.user_id as userId'])
+    .select(['u.email as currentEmail', 't.request_number as requestNumber'])
+    .where('t.token_hash', '=', hash)
+    .where('t.purpose', '=', 'undo')
+    .where('t.expires_at', '>', now)
+    .where('u.status', '!=', 'deleted')
+    .where('c.status', '!=', 'deleting')
+    .$narrowType<{ currentEmail: string; requestNumber: string }>()
+    .executeTakeFirst()
 }
 
-/** Also deletes the member's later and other links. Earlier undos stay: their mailbox wins over this one. */
+/**
+ * Returns the e-mail that the member gets back. Also deletes the member's later and other links. Earlier undos stay: their
+ * mailbox wins over this one.
+ */
 export async function consumeUndo(
   tx: Tx,
   companyId: string,
   { userId, currentEmail, hash, now }: { userId: string; currentEmail: string; hash: Buffer; now: Date },
-): Promise<Undoable | undefined> {
-  const { rows } = await sql<Undoable>`
+): Promise<{ email: string; madeAt: Date } | undefined> {
+  const { rows } = await sql<{ email: string; madeAt: Date }>`
     with locked as (
       select * from one_time_tokens
       where company_id = ${companyId} and (user_id = ${userId} or email = ${currentEmail})
@@ -233,9 +221,7 @@ export async function consumeUndo(
       where t.company_id = l.company_id and t.token_hash = l.token_hash
         and (l.purpose <> 'undo' or (l.user_id = c.user_id and l.request_number >= c.request_number))
     )
-    select company_id as "companyId", user_id as "userId", email, created_at as "madeAt" from consumed`.execute(
-    tx,
-  )
+    select email, created_at as "madeAt" from consumed`.execute(tx)
   return rows[0]
 }
 

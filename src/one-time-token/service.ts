@@ -26,6 +26,12 @@ const PRINTED_SECONDS = 72 * 3600
 
 type Reading = Pick<Context, 'db' | 'opaque'>
 
+interface Presented {
+  purpose: TokenPurpose
+  token: string
+  now: number
+}
+
 export async function countAttempt(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   received: Received,
@@ -33,35 +39,19 @@ export async function countAttempt(
   await counters.consume(config.limits.oneTimeTokens, byNetwork(received.client.network), received)
 }
 
-interface NewLinkToken {
-  token: string
-  expiresAt: Date
-  /** Replaces older tokens. Call it after the mail is sent: an earlier link is valid until then. */
-  noteSent(): Promise<void>
-}
-
 /** Null if a later request has a token for the same, or its mail is gone. The lifetime starts at `now`. */
 export async function issueToken(
   { db, opaque }: { db: Executor; opaque: Opaque },
   companyId: string,
-  about: {
-    purpose: TokenPurpose
-    email: string
-    role?: string | undefined
-    userId?: string | undefined
-    isFactorProven?: boolean | undefined
-    mailId: string
-    requestedAt: Date
-    now: number
-  },
-): Promise<NewLinkToken | null> {
-  const { purpose, email, role = null, userId = null, isFactorProven = false } = about
-  const { mailId, requestedAt: createdAt, now } = about
-  const { token, hash } = generateToken(opaque, purpose)
-  const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
-  const row = { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }
+  { now, ...about }: Omit<repository.NewToken, 'hash' | 'expiresAt'> & { now: number },
+) {
+  const { token, hash } = generateToken(opaque, about.purpose)
+  const expiresAt = new Date(now + LIFETIME_SECONDS[about.purpose] * 1000)
+  const row = { ...about, hash, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
-  return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
+  /** Replaces older tokens. Call it after the mail is sent: an earlier link is valid until then. */
+  const noteSent = () => repository.noteSent(db, companyId, row)
+  return { token, expiresAt, noteSent }
 }
 
 function generateToken(opaque: Opaque, purpose: TokenPurpose): { token: string; hash: Buffer } {
@@ -80,11 +70,11 @@ export async function issuePrintedReset(
 ): Promise<{ token: string; expiresAt: Date }> {
   const { token, hash } = generateToken(opaque, 'reset')
   const [createdAt, expiresAt] = [new Date(now), new Date(now + PRINTED_SECONDS * 1000)]
-  await repository.insertPrintedToken(tx, companyId, { purpose: 'reset', email, hash, createdAt, expiresAt })
+  await repository.insertPrintedReset(tx, companyId, { email, hash, createdAt, expiresAt })
   return { token, expiresAt }
 }
 
-export async function peekToken({ db, opaque }: Reading, purpose: TokenPurpose, token: string, now: number) {
+export async function peekToken({ db, opaque }: Reading, { purpose, token, now }: Presented) {
   const hash = opaque.hash(token, `${purpose}_`)
   const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
   if (!found) throw noSuchToken()
@@ -101,9 +91,7 @@ export async function findUndo({ db, opaque }: Reading, token: string, now: numb
 /** If the effect fails, the token stays valid. */
 export async function consumeToken<Result>(
   { db, opaque }: Reading,
-  purpose: TokenPurpose,
-  token: string,
-  now: number,
+  { purpose, token, now }: Presented,
   effect: (tx: Tx, consumed: repository.ConsumedToken) => Promise<Result>,
 ): Promise<Result> {
   const hash = opaque.hash(token, `${purpose}_`)
