@@ -6,8 +6,7 @@ import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
 import { requireRecentAuthentication } from '../session/session.ts'
-import { changeOwnName, changePassword } from './account.ts'
-import { confirmEmailChange, requestEmailChange } from './email-change.ts'
+import { changeOwnName, changePassword, confirmEmailChange, requestEmailChange, undo } from './account.ts'
 import {
   AccountBody,
   AccountReply,
@@ -17,7 +16,6 @@ import {
   UndoBody,
   UndoReply,
 } from './schemas.ts'
-import { undo } from './undo.ts'
 
 const operation = operationsOf('account')
 

@@ -1,22 +1,35 @@
-import { checkName, checkPassword } from '../company/checks.ts'
-import { cancelEmailChange, replacePasswordHash } from '../company/identity-repository.ts'
+import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
+import * as identity from '../company/identity-repository.ts'
+import { findUser } from '../company/listing-repository.ts'
+import { updateUser } from '../company/repository.ts'
 import { changeUser } from '../company/service.ts'
+import type { Tx } from '../database/connect.ts'
+import { isUniqueViolation } from '../database/faults.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import type { Received } from '../limits/client.ts'
 import { byNetwork } from '../limits/subject.ts'
-import { deleteResetTokens } from '../one-time-token/repository.ts'
-import { type Act, type ActContext, type Actor, actIn, countChange, perform } from '../session/acts.ts'
-import { endOtherSessions } from '../session/ending-repository.ts'
+import { deleteUnsentUndos } from '../mail/repository.ts'
+import * as tokens from '../one-time-token/repository.ts'
+import { consumeToken, countAttempt, findUndo, noSuchToken } from '../one-time-token/service.ts'
+import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
+import { asOwner } from '../second-factor/own-factors.ts'
+import { deleteAllOf as deleteFactorsOf, forgetMailboxProofs } from '../second-factor/reset-repository.ts'
+import { type Actor, actIn, countChange, perform } from '../session/acts.ts'
+import { endOtherSessions, endUserSessions } from '../session/ending-repository.ts'
 import { matchCurrentPassword, turnOf } from '../session/passwords.ts'
 import { sessionEnded } from '../session/session.ts'
-import { lockActorAndMember } from './repository.ts'
+import { withdrawInvitationsOf } from './invitation-repository.ts'
+import { listAdditions, lockActorAndMember } from './repository.ts'
+
+/** One's own account: name, password, e-mail, and the link that undoes what a password alone could do to it. */
 
 /** Returns the name in its stored form. @throws Problem invalid_request, session_ended, rate_limited */
 export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
   const { companyId, userId } = actor.session
   const name = checkName('name', given)
   await countChange(context, actor)
-  const lock = async (tx: Act['tx']) => await lockActorAndMember(tx, companyId, userId, userId)
+  const lock = async (tx: Tx) => await lockActorAndMember(tx, companyId, userId, userId)
   await perform(context, actor, { permission: null, lock }, async ({ tx, audit }, member) => {
     if (member?.name === name) return
     await changeUser(tx, companyId, userId, { name })
@@ -34,43 +47,152 @@ export async function changePassword(
   actor: Actor,
   { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
 ): Promise<void> {
-  const { session, client } = actor
-  const { companyId, userId } = session
+  const { session } = actor
   if (session.userKind === 'service')
     throw new Problem('permission_denied', 'An admin replaces the password of a service member.')
   if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
     throw invalidField('newPassword', 'must be another than the current one')
-  // Counted by network too, so that the thief of a session cannot use up the attempts of its owner.
-  const changer = byNetwork(client.network, companyId, userId)
-  const limit = context.config.limits.passwordChanges
-  await context.counters.consumeFor(limit, changer, actor, async () => {
+  await counted(context, actor, async () => {
     const hasher = context.hasher.inTurn(turnOf(actor))
     await checkPassword('newPassword', newPassword, session, { ...context, hasher })
     const before = await matchCurrentPassword(context, actor, currentPassword)
-    if (before === null) throw wrongPassword()
-    const after = await hasher.hash(newPassword)
-    if (!(await replace(context, actor, { before, after }))) throw wrongPassword()
+    const isReplaced =
+      before !== null && (await replace(context, actor, { before, after: await hasher.hash(newPassword) }))
+    // Not 401, which means to clients that the session has ended.
+    if (!isReplaced) throw invalidField('currentPassword', 'is wrong')
   })
 }
 
-/** Not 401, which means to clients that the session has ended. */
-const wrongPassword = () => invalidField('currentPassword', 'is wrong')
+/** By network too, so that the thief of a session cannot use up the attempts of its owner. */
+async function counted(context: Context, actor: Actor, work: () => Promise<void>): Promise<void> {
+  const { session, client } = actor
+  const changer = byNetwork(client.network, session.companyId, session.userId)
+  await context.counters.consumeFor(context.config.limits.passwordChanges, changer, actor, work)
+}
 
 /** False if the hash has changed since it was read, or user or company is not active. */
-async function replace({ db, system }: ActContext, actor: Actor, hashes: { before: string; after: string }) {
+async function replace({ db, system }: Context, actor: Actor, hashes: { before: string; after: string }) {
   const { session, client } = actor
   const { companyId, userId, sessionId, email: recipient } = session
-  const data = { ipAddress: client.ipAddress }
   return await db.transaction().execute(async (tx) => {
     // The same lock order as in a password reset: mails, tokens, user, sessions.
-    await deleteResetTokens(tx, companyId, recipient)
-    if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
-    await cancelEmailChange(tx, companyId, userId)
+    await tokens.deleteResetTokens(tx, companyId, recipient)
+    if (!(await identity.replacePasswordHash(tx, companyId, userId, hashes))) return false
+    await identity.cancelEmailChange(tx, companyId, userId)
     // The session can have ended while the password was checked.
     if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'password_changed'))) throw sessionEnded()
     const { audit, mail } = actIn(tx, system, session, actor)
-    await mail({ kind: 'password_changed', recipient, data })
+    await mail({ kind: 'password_changed', recipient, data: { ipAddress: client.ipAddress } })
     await audit('password_change')
     return true
+  })
+}
+
+const ACTIVE_PERSON = { kind: 'person', status: 'active' } as const
+
+/**
+ * Takes effect when a link that is mailed to the new e-mail is followed. Whether somebody else has it is not told. A member
+ * without a second factor gives a code that was mailed to that of today.
+ * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
+ */
+export async function requestEmailChange(
+  context: Context,
+  actor: Actor,
+  { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
+): Promise<void> {
+  const { session, client } = actor
+  const { companyId, userId } = session
+  const email = checkEmail(newEmail, 'newEmail')
+  if (session.userKind === 'service')
+    throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
+  if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
+  await counted(context, actor, async () => {
+    const { ipAddress, network } = client
+    const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
+    await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
+      const isFactorProven = !(await consumeCode(tx, session, owner, 'email', codeDigest))
+      // In place of an earlier request.
+      const isRequested = await updateUser(tx, companyId, userId, { pending_email: email }, ACTIVE_PERSON)
+      if (!isRequested) throw sessionEnded()
+      const data = { ipAddress, userId, isFactorProven }
+      await mail({ kind: 'email_change', recipient: email, data, network })
+      const recipient = session.email
+      await mail({ kind: 'email_change_requested', recipient, data: { ipAddress, userId } })
+      await audit('email_change_request')
+    })
+  })
+}
+
+/** Links and codes that were mailed to the old one no longer work. @throws Problem invalid_request, rate_limited */
+export async function confirmEmailChange(context: Context, token: string, received: Received) {
+  const { client, now } = received
+  await countAttempt(context, received)
+  return await consumeToken(context, { purpose: 'confirm', token, now }, async (tx, consumed) => {
+    const { companyId, email, userId, isFactorProven } = consumed
+    const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
+    if (!user) throw noSuchToken()
+    const ids = { companyId, userId: user.userId }
+    const { audit, mail } = actIn(tx, context.system, ids, received)
+    // In one order: tokens, users.
+    await tokens.deleteLinksTo(tx, companyId, user.email)
+    const change = { email, at: new Date(now) }
+    const isTaken = await unlessOwned(identity.takePendingEmail(tx, companyId, user.userId, change))
+    if (!isTaken) throw noSuchToken()
+    await forgetMailboxProofs(tx, companyId, user.userId)
+    const data = { ipAddress: client.ipAddress, userId: user.userId }
+    const notice = isFactorProven ? 'email_changed' : 'email_changed_without_factor'
+    await mail({ kind: notice, recipient: user.email, data })
+    await mail({ kind: 'email_changed', recipient: email, data })
+    await audit('email_change')
+    return ids
+  })
+}
+
+/** @throws Problem invalid_request if another member has the e-mail by now */
+async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
+  return await change.catch((error: unknown) => {
+    if (!isUniqueViolation(error)) throw error
+    throw invalidField('token', 'is for an e-mail address that another member has')
+  })
+}
+
+/** The clocks of instances differ by a minute: what was sent as long before the change counts as sent since. */
+const CLOCK_SLACK_MS = 60_000
+
+/**
+ * The owner of a mailbox takes back the first factor, or another e-mail: they could have reset the password until the change.
+ * Leaves nothing by which somebody else could get in: no password, factor, session, link, or invitation since.
+ * @throws Problem invalid_request, rate_limited
+ */
+export async function undo(context: Context, token: string, received: Received) {
+  const { client, now } = received
+  await countAttempt(context, received)
+  const found = await findUndo(context, token, now)
+  const { companyId, userId, currentEmail } = found
+  return await context.db.transaction().execute(async (tx) => {
+    // In one order: mails, tokens, users, sessions.
+    await deleteUnsentUndos(tx, companyId, found)
+    await tokens.deleteUnsentResetsTo(tx, companyId, currentEmail)
+    const undone = await tokens.consumeUndo(tx, companyId, { ...found, now: new Date(now) })
+    if (!undone) throw noSuchToken()
+    const { email } = undone
+    const former = await unlessOwned(identity.restoreEmail(tx, companyId, userId, email))
+    if (former === undefined) throw noSuchToken()
+    // A change that had locked the member meanwhile has queued a link, which can be sent already, or was one of the e-mail.
+    await deleteUnsentUndos(tx, companyId, found)
+    await tokens.deleteLaterUndos(tx, companyId, found)
+    if (former !== currentEmail) await tokens.deleteLinksTo(tx, companyId, former)
+    await deleteFactorsOf(tx, companyId, userId)
+    await endUserSessions(tx, companyId, userId, 'password_reset')
+    const since = new Date(undone.madeAt.getTime() - CLOCK_SLACK_MS)
+    await withdrawInvitationsOf(tx, companyId, userId, { since, now: new Date(now) })
+    const { audit, mail } = actIn(tx, context.system, { companyId, userId }, received)
+    const notice = { ipAddress: client.ipAddress, userId }
+    if (former !== email) await mail({ kind: 'email_restored', recipient: former, data: notice })
+    const data = { isPasswordVoid: true, additionsSince: since.toISOString() }
+    await mail({ kind: 'password_reset', recipient: email, data })
+    await audit('undo')
+    const additions = await listAdditions(tx, companyId, { userId, since })
+    return { companyId, userId, email, additions }
   })
 }

@@ -8,6 +8,7 @@ import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { deleteMailsTo, deleteNoticesTo } from '../mail/repository.ts'
 import { deleteResetTokens, deleteTokensOf } from '../one-time-token/repository.ts'
+import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
 import { resetFactors } from '../second-factor/reset.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import {
@@ -20,27 +21,25 @@ import {
 } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../session/known-clients-repository.ts'
+import { sessionEnded } from '../session/session.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
-import { tellOfNewAdmin } from './new-admin.ts'
-import { lockActorAndMember, type Member } from './repository.ts'
+import { findMember, lockActorAndMember, type Member } from './repository.ts'
 import { deleteServicePasswords } from './service-passwords-repository.ts'
 
 /** What admins and operators do to a member. All of it locks in one order: mails, tokens, users, sessions. */
 
 type Person = { userId: string; email: string }
-/** Locks what is locked before users. */
-type Prepare = (tx: Tx, companyId: string) => Promise<void>
 
-/** @throws Problem permission_denied, session_ended, rate_limited */
+/** `prepare` locks what is locked before users. @throws Problem permission_denied, session_ended, rate_limited */
 export async function asManager<Result>(
   context: Context,
   actor: Actor,
   work: (act: Act) => Promise<Result>,
-  prepare?: Prepare,
+  prepare?: (tx: Tx, companyId: string) => Promise<void>,
 ): Promise<Result> {
   const { userId } = actor.session
   await countChange(context, actor)
-  const lock: Prepare = async (tx, companyId) => {
+  const lock = async (tx: Tx, companyId: string) => {
     await prepare?.(tx, companyId)
     await lockActorAndMember(tx, companyId, userId, userId)
   }
@@ -54,25 +53,34 @@ export async function countChangeOf(context: Context, actor: Actor, memberId: st
   await countChange(context, actor)
 }
 
+interface Change {
+  memberId: string
+  /** The member is no active admin afterwards. */
+  endsAdmin?: boolean
+  /** The member's e-mail, and what removes the mails and links to it, which are locked before users. */
+  links?: { email: string; remove(tx: Tx, companyId: string, email: string): Promise<void> }
+}
+
 /**
- * Runs the work on a member, who is locked. With `endsAdmin` the member is no active admin afterwards: another one must be
- * left then, as a user who manages members is. @throws Problem permission_denied, session_ended, not_found, last_admin
+ * Runs the work on a member, who is locked. Another admin must be left then, as a user who manages members is.
+ * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function onMember<Result>(
   context: ActContext,
   actor: Actor | Operator,
-  memberId: string,
+  { memberId, endsAdmin = false, links }: Change,
   work: (act: Act, member: Member) => Promise<Result>,
-  { endsAdmin = false, prepare }: { endsAdmin?: boolean; prepare?: Prepare } = {},
 ): Promise<Result> {
   const session = 'session' in actor ? actor.session : null
   const lock = async (tx: Tx, companyId: string) => {
-    await prepare?.(tx, companyId)
+    await links?.remove(tx, companyId, links.email)
     if (!session && endsAdmin) await requireOtherAdmin(tx, companyId, memberId)
     return await lockActorAndMember(tx, companyId, session?.userId ?? memberId, memberId)
   }
   return await perform(context, actor, { permission: 'members:manage', lock }, async (act, member) => {
     if (!member) throw session ? noSuchMember() : noSuchUser()
+    // It was changed meanwhile.
+    if (links && links.email !== member.email) await links.remove(act.tx, act.companyId, member.email)
     return await work(act, member)
   })
 }
@@ -123,14 +131,13 @@ export async function changeStatus(
  * Leaves nothing of a member but the id, which audit entries and the signing secret name.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
-export async function erase(context: ActContext, actor: Actor | Operator, { userId, email: before }: Person) {
-  const forgetMails = async (tx: Tx, companyId: string, email: string) => {
+export async function erase(context: ActContext, actor: Actor | Operator, { userId, email }: Person) {
+  const remove = async (tx: Tx, companyId: string, email: string) => {
     await deleteMailsTo(tx, companyId, { userId, email })
     await deleteTokensOf(tx, companyId, { userId, email })
   }
-  const work = async ({ tx, companyId, audit }: Act, { email }: Member) => {
-    // It was changed meanwhile.
-    if (email !== before) await forgetMails(tx, companyId, email)
+  const change = { memberId: userId, endsAdmin: true, links: { email, remove } }
+  await onMember(context, actor, change, async ({ tx, companyId, audit }, { email }) => {
     await deleteFactorsOf(tx, companyId, userId)
     await deleteServicePasswords(tx, companyId, userId)
     await changeUser(tx, companyId, userId, ERASED)
@@ -141,9 +148,7 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
     await deleteTokensOf(tx, companyId, { userId, email })
     await forgetEmail(tx, companyId, email)
     await audit('user_delete', { subject: userId })
-  }
-  const prepare = async (tx: Tx, companyId: string) => await forgetMails(tx, companyId, before)
-  await onMember(context, actor, userId, work, { endsAdmin: true, prepare })
+  })
 }
 
 /**
@@ -153,16 +158,45 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
 export async function resetSecondFactors(
   context: ActContext,
   actor: Actor | Operator,
-  { userId, email: before }: Person,
+  { userId, email }: Person,
 ): Promise<void> {
-  const work = async (act: Act, { kind, email }: Member) => {
+  const change = { memberId: userId, links: { email, remove: deleteResetTokens } }
+  await onMember(context, actor, change, async (act, { kind, email }) => {
     if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
-    // It was changed meanwhile.
-    if (email !== before) await deleteResetTokens(act.tx, act.companyId, email)
     const reason = 'session' in actor ? 'ended_by_admin' : 'ended_by_operator'
     await resetFactors(act, { userId, email }, reason)
     await act.audit('second_factors_reset', { subject: userId })
-  }
-  const prepare = async (tx: Tx, companyId: string) => await deleteResetTokens(tx, companyId, before)
-  await onMember(context, actor, userId, work, { prepare })
+  })
+}
+
+/*
+ * A second admin is a lasting hold on a company, so the password of an admin is not enough to make one: it also takes a second
+ * factor or an emailed code. All admins get an email.
+ */
+
+/** For `consumeAdminCode`. @throws Problem invalid_request */
+export async function checkAdminCode(
+  context: Context,
+  actor: Actor,
+  isNewAdmin: boolean,
+  code: string | undefined,
+): Promise<Buffer | null> {
+  if (isNewAdmin) return await checkMailCode(context, actor, 'admin', code)
+  if (code !== undefined) throw invalidField('mailCode', 'is only needed to make someone an admin')
+  return null
+}
+
+/** Lock the actor first. @throws Problem invalid_request, session_ended */
+export async function consumeAdminCode(tx: Tx, { session }: Actor, digest: Buffer | null): Promise<void> {
+  const owner = await findMember(tx, session.companyId, session.userId)
+  if (!owner) throw sessionEnded()
+  await consumeCode(tx, session, { ...owner, userKind: owner.kind }, 'admin', digest)
+}
+
+export async function tellOfNewAdmin(
+  { mailAdmins }: Act,
+  userId: string,
+  by: { changedBy: string | null } | { invitedBy: string | null },
+): Promise<void> {
+  await mailAdmins({ kind: 'admin_added', data: { newAdmin: { userId, ...by } } })
 }

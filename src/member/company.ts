@@ -31,25 +31,21 @@ export async function changeCompany(context: Context, actor: Actor, change: Comp
       const before = await findCompanyNames(tx, companyId)
       if (!before) throw noSuchCompany()
       const after = { name: name ?? before.name, handle: handle ?? before.handle }
-      if (after.name !== before.name) await renameCompany(tx, companyId, after.name)
-      const isOther = handle !== undefined && handle !== before.handle
-      if (isOther && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
+      const isRenamed = after.name !== before.name
+      if (isRenamed) await renameCompany(tx, companyId, after.name)
+      const isMoved = handle !== undefined && handle !== before.handle
+      if (isMoved && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
         throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')
-      const details = changesOf(before, after)
-      if (details) await audit('company_change', { details })
+      const changed = ({ name, handle }: typeof before) => ({
+        ...(isRenamed && { name }),
+        ...(isMoved && { handle }),
+      })
+      const details = { before: changed(before), after: changed(after) }
+      if (isRenamed || isMoved) await audit('company_change', { details })
       return { id: companyId, ...after }
     },
     lockCompany,
   )
-}
-
-/** Without what stays as it was. */
-function changesOf<Names extends object>(before: Names, after: Names) {
-  const isChanged = ([key, value]: [string, unknown]) => value !== Object(before)[key]
-  const changed = Object.entries(after).filter(isChanged)
-  if (changed.length === 0) return undefined
-  const former = changed.map(([key]) => [key, Object(before)[key]])
-  return { before: Object.fromEntries(former), after: Object.fromEntries(changed) }
 }
 
 /** @throws Problem permission_denied */

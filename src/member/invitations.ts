@@ -4,18 +4,21 @@ import { findAccountsByEmail } from '../company/identity-repository.ts'
 import { alreadyMember, noSuchCompany } from '../company/problems.ts'
 import { findActiveCompany } from '../company/repository.ts'
 import { requireRole } from '../company/service.ts'
+import type { Config } from '../config/config.ts'
+import type { Tx } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { deleteInvitationMails } from '../mail/repository.ts'
 import { deleteInvitationTokens } from '../one-time-token/repository.ts'
 import type { Act, Actor } from '../session/acts.ts'
 import { newId, type System } from '../system.ts'
-import { asManager } from './changes.ts'
+import { asManager, checkAdminCode, consumeAdminCode } from './changes.ts'
 import * as repository from './invitation-repository.ts'
-import { checkAdminCode, consumeAdminCode } from './new-admin.ts'
-import { type Quotas, requireFewInvitations, requireRoomForMember } from './quotas.ts'
+import { countMembers, lockQuotas } from './repository.ts'
 
 /** Invitations: who invites must have the right to until the link is followed. */
+
+type Quotas = Config['quotas']
 
 interface NewInvitation {
   email: string
@@ -24,39 +27,30 @@ interface NewInvitation {
 }
 
 /**
- * In place of an older one to the same e-mail.
+ * In place of an older one to the same e-mail. An operator has no network.
  * @throws Problem not_found unless the company is active, already_member, quota_reached, invalid_request
  */
 export async function open(
   { system, config: { quotas } }: { system: System; config: { quotas: Quotas } },
   act: Act,
-  { role, assignments = DEFAULT_ASSIGNMENTS, ...given }: NewInvitation,
-  now: number,
-  sender: { userId: string; network: string } | null = null,
+  given: NewInvitation & { network?: string; now: number },
 ): Promise<{ id: string; email: string }> {
-  const { tx, companyId } = act
+  const { tx, companyId, memberId: invitedBy } = act
+  const { role, assignments = DEFAULT_ASSIGNMENTS, network } = given
   const email = checkEmail(given.email)
   if ((await findActiveCompany(tx, companyId)) === undefined) throw noSuchCompany()
   await requireRole(tx, role)
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()
-  const mailId = await queueInvitation(act, { email, role }, sender?.network)
+  const now = new Date(given.now)
+  // With the network of a member its mails share what the recipient gets, since anybody can be invited.
+  const mailId = await act.mail({ kind: 'invitation', recipient: email, data: { role }, network })
   const id = newId(system)
-  const invitedBy = sender?.userId ?? null
-  const row = { id, email, role, assignments, invitedBy, mailId, createdAt: new Date(now) }
   // The invitation is locked before the quotas, as in `resend`.
+  const row = { id, email, role, assignments, invitedBy, mailId, createdAt: now }
   await repository.putInvitation(tx, companyId, row)
-  await requireRoomForMember(tx, companyId, { email, now: new Date(now) }, quotas)
+  await requireRoom(tx, companyId, quotas, { email, now })
   return { id, email }
-}
-
-/** With the network of a member its mails share what the recipient gets, since anybody can be invited. */
-async function queueInvitation(
-  { mail }: Act,
-  { email: recipient, role }: { email: string; role: string },
-  network?: string,
-): Promise<string> {
-  return await mail({ kind: 'invitation', recipient, data: { role }, network })
 }
 
 /** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
@@ -65,16 +59,17 @@ export async function invite(
   actor: Actor,
   { mailCode, ...invitation }: NewInvitation & { mailCode?: string | undefined },
 ) {
+  const { counters, config } = context
   const { session, client, now } = actor
-  const sender = { userId: session.userId, network: client.network }
+  const { network } = client
   const isAdmin = invitation.role === 'admin'
-  return await counted(context, actor, async () => {
+  return await counters.consumeFor(config.limits.invitations, [session.companyId], actor, async () => {
     const codeDigest = await checkAdminCode(context, actor, isAdmin, mailCode)
     return await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
       if (isAdmin) await consumeAdminCode(tx, actor, codeDigest)
-      const { id, email } = await open(context, act, invitation, now, sender)
-      await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, context.config.quotas)
+      const { id, email } = await open(context, act, { ...invitation, network, now })
+      await requireFewInvitations(tx, companyId, config.quotas, { email, now: new Date(now) })
       await audit('invite', { subject: email, details: { role: invitation.role } })
       return await requireInvitation(tx, companyId, id)
     })
@@ -83,18 +78,18 @@ export async function invite(
 
 /** @throws Problem permission_denied, not_found, quota_reached, rate_limited */
 export async function resend(context: Context, actor: Actor, id: string): Promise<void> {
-  const { client, now } = actor
-  await counted(context, actor, async () => {
-    await asManager(context, actor, async (act) => {
-      const { tx, companyId, audit } = act
+  const { counters, config } = context
+  const { session, client } = actor
+  const { network } = client
+  const now = new Date(actor.now)
+  await counters.consumeFor(config.limits.invitations, [session.companyId], actor, async () => {
+    await asManager(context, actor, async ({ tx, companyId, audit, mail }) => {
       const { email, role } = await requireInvitation(tx, companyId, id)
-      const mailId = await queueInvitation(act, { email, role }, client.network)
-      if (!(await repository.renewInvitation(tx, companyId, { id, mailId, now: new Date(now) })))
-        throw noSuchInvitation()
+      const mailId = await mail({ kind: 'invitation', recipient: email, data: { role }, network })
+      if (!(await repository.renewInvitation(tx, companyId, { id, mailId, now }))) throw noSuchInvitation()
       // It can have lapsed, and others have taken its place.
-      const { quotas } = context.config
-      await requireRoomForMember(tx, companyId, { email, now: new Date(now) }, quotas)
-      await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, quotas)
+      await requireRoom(tx, companyId, config.quotas, { email, now })
+      await requireFewInvitations(tx, companyId, config.quotas, { email, now })
       await audit('invite_resend', { subject: email })
     })
   })
@@ -104,27 +99,14 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
 export async function withdraw(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId } = actor.session
   const { email } = await requireInvitation(context.db, companyId, id)
-  await asManager(
-    context,
-    actor,
-    async ({ tx, audit }) => {
-      if (!(await repository.deleteInvitation(tx, companyId, id))) throw noSuchInvitation()
-      await audit('invite_withdraw', { subject: email })
-    },
-    // What is locked before users.
-    async (tx) => {
-      await deleteInvitationMails(tx, companyId, email)
-      await deleteInvitationTokens(tx, companyId, email)
-    },
-  )
-}
-
-async function counted<Result>(
-  { counters, config }: Context,
-  actor: Actor,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  return await counters.consumeFor(config.limits.invitations, [actor.session.companyId], actor, work)
+  const work = async ({ tx, audit }: Act) => {
+    if (!(await repository.deleteInvitation(tx, companyId, id))) throw noSuchInvitation()
+    await audit('invite_withdraw', { subject: email })
+  }
+  await asManager(context, actor, work, async (tx) => {
+    await deleteInvitationMails(tx, companyId, email)
+    await deleteInvitationTokens(tx, companyId, email)
+  })
 }
 
 async function requireInvitation(db: Context['db'], companyId: string, id: string) {
@@ -135,4 +117,38 @@ async function requireInvitation(db: Context['db'], companyId: string, id: strin
 
 function noSuchInvitation(): Problem {
   return new Problem('not_found', 'The company has no open invitation with this id.')
+}
+
+/**
+ * An open invitation keeps room for its member, so a full company is refused when it invites, not when somebody accepts: then
+ * there is no `invited`. Transactions that add some go one after the other. @throws Problem quota_reached
+ */
+export async function requireRoom(
+  tx: Tx,
+  companyId: string,
+  { members, membersInTrial }: Quotas,
+  invited?: { email: string; now: Date },
+): Promise<void> {
+  const max = (await lockQuotas(tx, companyId)) ? membersInTrial : members
+  const open = invited ? await repository.countOtherInvitations(tx, companyId, invited) : 0
+  if ((await countMembers(tx, companyId)) + open < max) return
+  throw new Problem(
+    'quota_reached',
+    `The company can have at most ${max} members, and open invitations count. Withdraw an invitation or delete a member.`,
+  )
+}
+
+/** Those that members send. @throws Problem quota_reached if too many are open in trial */
+async function requireFewInvitations(
+  tx: Tx,
+  companyId: string,
+  { invitationsInTrial: max }: Quotas,
+  invited: { email: string; now: Date },
+): Promise<void> {
+  if (!(await lockQuotas(tx, companyId))) return
+  if ((await repository.countOtherInvitations(tx, companyId, invited)) < max) return
+  throw new Problem(
+    'quota_reached',
+    `On a trial, a company can have at most ${max} open invitations. Withdraw one, or wait until one is accepted.`,
+  )
 }

@@ -4,12 +4,11 @@ import type { Actor } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import * as changes from './changes.ts'
 import { countChangeOf, noSuchMember, onMember } from './changes.ts'
-import { checkAdminCode, consumeAdminCode } from './new-admin.ts'
 import { findMember, type Member } from './repository.ts'
 
 /** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
 
-export interface MemberChange {
+interface MemberChange {
   role?: string
   assignments?: string[]
   status?: 'active' | 'disabled'
@@ -34,10 +33,11 @@ export async function changeMember(
   await countChangeOf(context, actor, memberId)
   const before = await requireMember(context, actor.session.companyId, memberId)
   if (role !== undefined) changes.requireRoleFor(before.kind, role)
-  const codeDigest = await checkAdminCode(context, actor, changes.isNewAdmin(before.role, role), mailCode)
-  return await onMember(context, actor, memberId, async (act, member) => {
+  const isPromoted = changes.isNewAdmin(before.role, role)
+  const codeDigest = await changes.checkAdminCode(context, actor, isPromoted, mailCode)
+  return await onMember(context, actor, { memberId }, async (act, member) => {
     const { tx, companyId } = act
-    if (changes.isNewAdmin(member.role, role)) await consumeAdminCode(tx, actor, codeDigest)
+    if (changes.isNewAdmin(member.role, role)) await changes.consumeAdminCode(tx, actor, codeDigest)
     if (role !== undefined && role !== member.role) await changes.changeRole(act, member, role)
     if (assignments && assignments.join() !== member.assignments.join()) {
       await changeUser(tx, companyId, memberId, { assignments })
@@ -68,7 +68,7 @@ export async function resetSecondFactors(context: Context, actor: Actor, memberI
 /** @throws Problem permission_denied, not_found */
 export async function endSessionsOfMember(context: Context, actor: Actor, memberId: string): Promise<void> {
   await countChangeOf(context, actor, memberId)
-  await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
+  await onMember(context, actor, { memberId }, async ({ tx, companyId, audit }) => {
     await endUserSessions(tx, companyId, memberId, 'ended_by_admin')
     await audit('sessions_end', { subject: memberId })
   })

@@ -6,7 +6,7 @@ import type { Context } from '../http/context.ts'
 import type { ActContext, Actor, Operator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { asManager, countChangeOf, onMember, requireRoleFor } from './changes.ts'
-import { requireRoomForMember } from './quotas.ts'
+import { requireRoom } from './invitations.ts'
 import { insertServicePassword, replaceServicePassword } from './service-passwords-repository.ts'
 
 /** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
@@ -28,22 +28,23 @@ export async function addServiceMember(
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
 ): Promise<{ id: string; email: string; password: string }> {
-  const { system, config, opaque } = context
+  const { system, config, counters, opaque } = context
+  const { companyId, userId: createdBy } = actor.session
   const name = checkName('name', given.name)
   requireRoleFor('service', role)
-  return await countNewPassword(context, actor, async () => {
+  return await counters.consumeFor(config.limits.servicePasswords, [companyId], actor, async () => {
     const at = new Date(actor.now)
     const { password, ...stored } = generateServicePassword(opaque)
     // Of instances from before service passwords, none matches an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
-    return await asManager(context, actor, async ({ tx, companyId, audit }) => {
-      await requireRoomForMember(tx, companyId, { email: NOBODY, now: at }, config.quotas)
+    return await asManager(context, actor, async ({ tx, audit }) => {
+      await requireRoom(tx, companyId, config.quotas, { email: NOBODY, now: at })
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-        const email = `${slugOf(name)}-${fourDigits(system.randomBytes)}@service.invalid`
+        const digits = String(system.randomBytes(4).readUInt32BE() % 10_000).padStart(4, '0')
+        const email = `${slugOf(name)}-${digits}@service.invalid`
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }
         const id = await addUser(tx, system, companyId, user)
         if (id === undefined) continue
-        const createdBy = actor.session.userId
         await insertServicePassword(tx, companyId, id, { ...stored, at, createdBy })
         await audit('service_create', { subject: id, details: { role } })
         return { id, email, password }
@@ -66,7 +67,9 @@ export async function replacePassword(
   memberId: string,
   previousValidSeconds: number,
 ): Promise<ReplacedPassword> {
-  return await countNewPassword(context, actor, async () => {
+  const { companyId } = actor.session
+  const { servicePasswords } = context.config.limits
+  return await context.counters.consumeFor(servicePasswords, [companyId], actor, async () => {
     await countChangeOf(context, actor, memberId)
     return await replacePasswordAs(context, actor, memberId, previousValidSeconds)
   })
@@ -82,7 +85,7 @@ export async function replacePasswordAs(
   const { password, ...stored } = generateServicePassword(context.opaque)
   const createdBy = 'session' in actor ? actor.session.userId : null
   const next = { ...stored, at: new Date(actor.now), createdBy, previousValidSeconds }
-  return await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
+  return await onMember(context, actor, { memberId }, async ({ tx, companyId, audit }) => {
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)
       throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
@@ -94,24 +97,12 @@ export async function replacePasswordAs(
   })
 }
 
-async function countNewPassword<Result>(
-  { counters, config }: Context,
-  actor: Actor,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  return await counters.consumeFor(config.limits.servicePasswords, [actor.session.companyId], actor, work)
-}
-
 /** The words of a name, as far as an e-mail can have them. */
 function slugOf(name: string): string {
   const words = name
     .normalize('NFKD')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
+    .replace(/^-|-$/g, '')
   return words.slice(0, 40).replace(/-+$/, '') || 'service'
-}
-
-function fourDigits(randomBytes: (size: number) => Buffer): string {
-  return String(randomBytes(4).readUInt32BE() % 10_000).padStart(4, '0')
 }

@@ -2,9 +2,9 @@ import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import type { Context } from '../http/context.ts'
 import type { Received } from '../limits/client.ts'
+import { tellOfNewAdmin } from '../member/changes.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
-import { tellOfNewAdmin } from '../member/new-admin.ts'
-import { requireRoomToJoin } from '../member/quotas.ts'
+import { requireRoom } from '../member/invitations.ts'
 import { consumeToken, countAttempt, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { actIn } from '../session/acts.ts'
 
@@ -46,7 +46,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   return await consumeToken(context, { purpose: 'invite', token, now }, async (tx, { companyId, email }) => {
     const invited = await takeInvitation(tx, companyId, email)
     if (!invited) throw noSuchToken()
-    await requireRoomToJoin(tx, companyId, config.quotas)
+    await requireRoom(tx, companyId, config.quotas)
     const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
     // Meanwhile the company has a user with this e-mail.

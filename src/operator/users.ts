@@ -10,9 +10,8 @@ import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import { clearCounters } from '../limits/counters.ts'
 import * as changes from '../member/changes.ts'
-import { onMember } from '../member/changes.ts'
+import { onMember, tellOfNewAdmin } from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
-import { tellOfNewAdmin } from '../member/new-admin.ts'
 import type { Member } from '../member/repository.ts'
 import { type ReplacedPassword, replacePasswordAs } from '../member/service-members.ts'
 import { type Act, type ActContext, asOperator } from '../session/acts.ts'
@@ -69,7 +68,7 @@ export async function changeUserStatus(
   const by = { companyId, now: context.system.now() }
   const { userId } = await requireUser(context.db, companyId, user)
   const work = async (act: Act, member: Member) => await changes.changeStatus(act, member, status)
-  await onMember(context, by, userId, work, { endsAdmin: status === 'disabled' })
+  await onMember(context, by, { memberId: userId, endsAdmin: status === 'disabled' }, work)
   return { userId }
 }
 
@@ -86,8 +85,8 @@ export async function changeUserRole(
     await changes.changeRole(act, member, role)
     return { userId, before: member.role }
   }
-  const change = onMember(context, { companyId, now }, userId, work, { endsAdmin: role !== 'admin' })
-  return await change.catch(explainUnknownName)
+  const change = { memberId: userId, endsAdmin: role !== 'admin' }
+  return await onMember(context, { companyId, now }, change, work).catch(explainUnknownName)
 }
 
 /** Lets a user sign in again after wrong passwords or codes, from wherever they came. */
@@ -156,7 +155,7 @@ export async function invite(
 ): Promise<{ email: string }> {
   const by = { companyId, now: context.system.now() }
   return await asOperator(context, by, async (act) => {
-    const { email } = await invitations.open(context, act, invitation, by.now)
+    const { email } = await invitations.open(context, act, { ...invitation, now: by.now })
     await act.audit('invite', { subject: email })
     return { email }
   })
