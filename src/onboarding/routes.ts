@@ -5,9 +5,6 @@ import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
-import { acceptInvitation, previewInvitation } from './invitations.ts'
-import { previewReset, resetPassword } from './password-reset.ts'
-import { register, requestMail, verifyEmail } from './registration.ts'
 import {
   AcceptBody,
   AcceptReply,
@@ -23,6 +20,15 @@ import {
   VerifyBody,
   VerifyReply,
 } from './schemas.ts'
+import {
+  acceptInvitation,
+  previewInvitation,
+  previewReset,
+  register,
+  requestMail,
+  resetPassword,
+  verifyEmail,
+} from './service.ts'
 
 /** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
 const routes: Routes<Context> = async (app, options) => {
@@ -63,8 +69,7 @@ const registration: Routes<Context> = async (app, { context }) => {
       response: { 200: VerifyReply },
     }),
     async (request) => {
-      const received = receivedOf(request, context)
-      const verified = await verifyEmail(context, request.body.token, received)
+      const verified = await verifyEmail(context, request.body.token, receivedOf(request, context))
       request.logContext.companyId = verified.companyId
       return { ...verified, status: 'active' as const }
     },
@@ -167,8 +172,7 @@ const invitations: Routes<Context> = async (app, { context }) => {
       response: responses({ 201: AcceptReply }, 'quota_reached'),
     }),
     async (request, reply) => {
-      const received = receivedOf(request, context)
-      const member = await acceptInvitation(context, request.body, received)
+      const member = await acceptInvitation(context, request.body, receivedOf(request, context))
       const { companyId, userId } = member
       Object.assign(request.logContext, { companyId, userId })
       reply.code(201)

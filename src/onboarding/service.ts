@@ -1,0 +1,219 @@
+import { checkName, checkNewCompany, checkPassword } from '../company/checks.ts'
+import { giveHandle, type NamedCompany, readNamedCompany, resolveCompany } from '../company/handles.ts'
+import { proveEmail } from '../company/identity-repository.ts'
+import { addUser, openCompany } from '../company/service.ts'
+import type { Checks, Person } from '../crypto/password-policy.ts'
+import { Problem } from '../errors.ts'
+import type { Context } from '../http/context.ts'
+import { normalizeEmail } from '../http/email-address.ts'
+import type { Received } from '../limits/client.ts'
+import { isOurs } from '../limits/counters.ts'
+import { byNetwork, quotasOf } from '../limits/subject.ts'
+import type { MailKind } from '../mail/letters.ts'
+import { queueMail } from '../mail/service.ts'
+import { tellOfNewAdmin } from '../member/changes.ts'
+import { findInvitationTo, takeInvitation, withdrawInvitationsOf } from '../member/invitation-repository.ts'
+import { requireRoom } from '../member/invitations.ts'
+import { consumeToken, countAttempt, noSuchToken, peekToken } from '../one-time-token/service.ts'
+import { actIn } from '../session/acts.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
+import { learnNetwork } from '../session/known-clients.ts'
+
+/** A mailed token proves that the client reads the e-mail. Each attempt to use one is counted first. */
+
+interface NewCompany {
+  companyName: string
+  name: string
+  email: string
+  password: string
+}
+
+/** The admin must verify the e-mail first. @throws Problem invalid_request, rate_limited, overloaded */
+export async function register(context: Context, company: NewCompany, received: Received) {
+  const { db, config, system, hasher, counters } = context
+  const { client, now } = received
+  const { companyName, name, email } = checkNewCompany(company)
+  return await counters.consumeFor(config.limits.register, byNetwork(client.network), received, async () => {
+    const passwords = hasher.inTurn({ ...client, isKnown: false })
+    const person = { email, name, companyName }
+    await checkChosen({ ...context, hasher: passwords }, company.password, person, received)
+    const passwordHash = await passwords.hash(company.password)
+    const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
+    const { ipAddress, network } = client
+    return await db.transaction().execute(async (tx) => {
+      const { companyId, userId } = await openCompany(tx, system, { companyName, admin })
+      const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
+      await mail({ kind: 'verify_email', recipient: email, data: { ipAddress }, network })
+      await audit('register')
+      return { companyId, userId }
+    })
+  })
+}
+
+/** A refused password counts against a limit of its own, since its estimate costs something. */
+async function checkChosen(
+  { config, counters, hasher, isBreached }: Omit<Context, 'hasher'> & Checks,
+  password: string,
+  person: Person,
+  { client, now }: Received,
+): Promise<void> {
+  const subject = byNetwork(client.network)
+  const { register, passwordChecks } = config.limits
+  try {
+    await counters.consume(passwordChecks, subject, { now })
+    await checkPassword('password', password, person, { hasher, isBreached })
+  } catch (error) {
+    if (!isOurs(error)) {
+      client.noteLimit(null)
+      await counters.refund(quotasOf(register, subject))
+    }
+    throw error
+  }
+}
+
+/** @throws Problem invalid_request, rate_limited */
+export async function verifyEmail(context: Context, token: string, received: Received) {
+  await countAttempt(context, received)
+  const { now } = received
+  return await consumeToken(context, { purpose: 'verify', token, now }, async (tx, { companyId, email }) => {
+    const proven = await proveEmail(tx, companyId, email, { at: new Date(now) })
+    if (!proven) throw noSuchToken()
+    const { audit, mail } = actIn(tx, context.system, { companyId, ...proven }, received)
+    await audit('verify_email')
+    const companyHandle = await giveHandle(tx, context, companyId, now)
+    // The first that names the handle, which people need on another device.
+    await mail({ kind: 'companies', recipient: email, data: { isJustVerified: true } })
+    return { companyId, companyHandle, email }
+  })
+}
+
+/**
+ * Queues a mail, which the sender drops without an account. No account is looked up, so that the answer reveals
+ * none, or audited, since anyone could fill the trail. @throws Problem rate_limited
+ */
+export async function requestMail(
+  { db, config, system, counters }: Context,
+  kind: Extract<MailKind, 'verify_email' | 'password_reset' | 'companies'>,
+  account: NamedCompany & { email: string },
+  { client, now }: Received,
+): Promise<void> {
+  const named = readNamedCompany(account)
+  const recipient = normalizeEmail(account.email)
+  const { ipAddress, network } = client
+  // First: this bounds the rows of the outbox, and the counters below. Neither is noted, since the second names an account.
+  await counters.consumeFor(config.limits.mailRequests, byNetwork(network), { now }, async () => {
+    const companyId = await resolveCompany(db, named)
+    const queue = () =>
+      queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
+    try {
+      // By company, so that requests in one leave those of another, and by network, so that a stranger leaves
+      // those of the owner.
+      const requester = byNetwork(network, kind, companyId, recipient)
+      await counters.consumeFor(config.limits.mail, requester, { now }, queue)
+    } catch (error) {
+      // Enough mails were requested: the same answer.
+      if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
+    }
+  })
+}
+
+/** The link stays valid. @throws Problem invalid_request, rate_limited */
+export async function previewReset(context: Context, token: string, received: Received) {
+  await countAttempt(context, received)
+  const presented = { purpose: 'reset', token, now: received.now } as const
+  const { companyName, companyHandle, email, expiresAt } = await peekToken(context, presented)
+  return { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }
+}
+
+/** The email about a reset names what the account added in these days: a thief of the password could have. */
+const ADDITIONS_MS = 7 * 86_400_000
+
+/**
+ * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
+ * invitations. @throws Problem invalid_request, rate_limited, overloaded
+ */
+export async function resetPassword(
+  context: Context,
+  { token, newPassword }: { token: string; newPassword: string },
+  received: Received,
+) {
+  const { client, now } = received
+  await countAttempt(context, received)
+  const presented = { purpose: 'reset', token, now } as const
+  const person = await peekToken(context, presented)
+  const hasher = context.hasher.inTurn({ ...client, isKnown: true })
+  await checkPassword('newPassword', newPassword, person, { ...context, hasher })
+  const passwordHash = await hasher.hash(newPassword)
+  const at = new Date(now)
+  return await consumeToken(context, presented, async (tx, { companyId, email: recipient }) => {
+    const proven = await proveEmail(tx, companyId, recipient, { at, passwordHash })
+    if (!proven) throw noSuchToken()
+    const { userId, isFirst } = proven
+    if (isFirst) await giveHandle(tx, context, companyId, now)
+    await endUserSessions(tx, companyId, userId, 'password_reset')
+    // An attacker with the former password could have sent them.
+    const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
+    // Others' guesses must not lock out a member who resets the password from a new network.
+    await learnNetwork(context, tx, { companyId, userId }, client.network, now)
+    const additionsSince = new Date(now - ADDITIONS_MS).toISOString()
+    const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
+    const { audit, mail } = actIn(tx, context.system, { companyId, userId }, received)
+    await mail({ kind: 'password_changed', recipient, data })
+    await audit('password_reset', {
+      details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
+    })
+    return { companyId, userId }
+  })
+}
+
+/** The invitation stays valid. @throws Problem invalid_request, rate_limited */
+export async function previewInvitation(context: Context, token: string, received: Received) {
+  await countAttempt(context, received)
+  const { companyName, email, role, expiresAt } = await peekInvitation(context, token, received)
+  return { companyName, email, role, expiresAt: expiresAt.toISOString() }
+}
+
+/** @throws Problem invalid_request if the link does not work, or the sender may no longer invite */
+async function peekInvitation(context: Context, token: string, { now }: Received) {
+  const found = await peekToken(context, { purpose: 'invite', token, now })
+  const invitation = await findInvitationTo(context.db, found.companyId, found.email)
+  if (!invitation) throw noSuchToken()
+  return { ...found, role: invitation.role }
+}
+
+interface Acceptance {
+  token: string
+  name: string
+  password: string
+}
+
+/** The e-mail counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
+export async function acceptInvitation(
+  context: Context,
+  { token, password, ...given }: Acceptance,
+  received: Received,
+) {
+  const { system, config } = context
+  const { client, now } = received
+  await countAttempt(context, received)
+  const invitation = await peekInvitation(context, token, received)
+  const name = checkName('name', given.name)
+  const hasher = context.hasher.inTurn({ ...client, isKnown: true })
+  await checkPassword('password', password, { ...invitation, name }, { ...context, hasher })
+  const passwordHash = await hasher.hash(password)
+  const at = new Date(now)
+  return await consumeToken(context, { purpose: 'invite', token, now }, async (tx, { companyId, email }) => {
+    const invited = await takeInvitation(tx, companyId, email)
+    if (!invited) throw noSuchToken()
+    await requireRoom(tx, companyId, config.quotas)
+    const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
+    const userId = await addUser(tx, system, companyId, user)
+    // Meanwhile the company has a user with this e-mail.
+    if (userId === undefined) throw noSuchToken()
+    const act = actIn(tx, system, { companyId, userId }, received)
+    const { invitedBy } = invited
+    if (invited.role === 'admin') await tellOfNewAdmin(act, userId, { invitedBy })
+    await act.audit('accept_invitation')
+    return { companyId, companyHandle: invitation.companyHandle, email, userId }
+  })
+}
