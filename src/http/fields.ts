@@ -1,4 +1,4 @@
-import { type TSchema, Type } from '@sinclair/typebox'
+import { type ObjectOptions, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { MAX_EMAIL_LENGTH } from './email-address.ts'
 
 /** The same schema with what the document says about it. An example is given unless the schema has one. */
@@ -9,6 +9,21 @@ export function field<Schema extends TSchema>(
 ): Schema {
   return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
 }
+
+/** An object of a response, under its title in the document. */
+export const object = <Properties extends TProperties>(
+  title: string,
+  description: string,
+  properties: Properties,
+) => Type.Object(properties, { title, description })
+
+/** The body of a request, which can have nothing else. */
+export const body = <Properties extends TProperties>(
+  title: string,
+  description: string,
+  properties: Properties,
+  options?: ObjectOptions,
+) => Type.Object(properties, { additionalProperties: false, ...options, title, description })
 
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })

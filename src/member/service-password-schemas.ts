@@ -1,34 +1,22 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { optionalBody } from '../http/body.ts'
-import { field, Time } from '../http/fields.ts'
+import { body, field, object, Time } from '../http/fields.ts'
 
 /** What requests and answers say of service passwords. */
 
-const orNull = <Schema extends TSchema>(schema: Schema, description: string, example: unknown) =>
+export const orNull = <Schema extends TSchema>(schema: Schema, description: string, example: unknown) =>
   Type.Union([schema, Type.Null()], { description, examples: [example] })
 
+const HOUR = '2026-11-20T10:00:00.000Z'
+const noneOfOld = 'null for one that does not begin with gsp_'
+
 export const WorkingPasswords = Type.Array(
-  Type.Object(
-    {
-      hint: orNull(
-        Type.String(),
-        'Its last four characters; null for one that does not begin with gsp_',
-        'V6b7',
-      ),
-      createdAt: orNull(
-        Time,
-        'When it was made; null for one that does not begin with gsp_',
-        '2026-11-20T10:15:00.000Z',
-      ),
-      lastUsedAt: orNull(
-        Time,
-        'When a server last signed in with it, to the hour; null if never',
-        '2026-11-20T10:00:00.000Z',
-      ),
-      expiresAt: orNull(Time, 'When it stops to work, since there is a newer one; null for the newest', null),
-    },
-    { title: 'WorkingPassword', description: 'A password that works' },
-  ),
+  object('WorkingPassword', 'A password that works', {
+    hint: orNull(Type.String(), `Its last four characters; ${noneOfOld}`, 'V6b7'),
+    createdAt: orNull(Time, `When it was made; ${noneOfOld}`, '2026-11-20T10:15:00.000Z'),
+    lastUsedAt: orNull(Time, 'When a server last signed in with it, to the hour; null if never', HOUR),
+    expiresAt: orNull(Time, 'When it stops to work, since there is a newer one; null for the newest', null),
+  }),
   {
     description:
       'Of a server: the passwords that work, two at most, the newest first. A person has no such list',
@@ -44,32 +32,20 @@ export const ServicePassword = field(
 export const MAX_PREVIOUS_SECONDS = 604_800
 
 export const ServicePasswordBody = optionalBody(
-  Type.Object(
-    {
-      previousValidSeconds: Type.Optional(
-        Type.Integer({
-          minimum: 0,
-          maximum: MAX_PREVIOUS_SECONDS,
-          description: 'How long the old one, and the sessions that it opens, work on; 0 if it is not said',
-          examples: [86_400],
-        }),
-      ),
-    },
-    {
-      additionalProperties: false,
-      title: 'ServicePasswordBody',
-      description: 'What becomes of the old password',
-    },
-  ),
-)
-export const ServicePasswordReply = Type.Object(
-  {
-    password: ServicePassword,
-    previousExpiresAt: orNull(
-      Time,
-      'When the old one stops to work; null if it did at once',
-      '2026-11-21T10:15:00.000Z',
+  body('ServicePasswordBody', 'What becomes of the old password', {
+    previousValidSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MAX_PREVIOUS_SECONDS,
+        description: 'How long the old one, and the sessions that it opens, work on; 0 if it is not said',
+        examples: [86_400],
+      }),
     ),
-  },
-  { title: 'ServicePasswordReply', description: 'The password that takes the place of the old one' },
+  }),
+)
+const untilWhen = 'When the old one stops to work; null if it did at once'
+export const ServicePasswordReply = object(
+  'ServicePasswordReply',
+  'The password that takes the place of the old one',
+  { password: ServicePassword, previousExpiresAt: orNull(Time, untilWhen, '2026-11-21T10:15:00.000Z') },
 )
