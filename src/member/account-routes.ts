@@ -7,15 +7,7 @@ import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
 import { requireRecentAuthentication } from '../session/session.ts'
 import { changeOwnName, changePassword, confirmEmailChange, requestEmailChange, undo } from './account.ts'
-import {
-  AccountBody,
-  AccountReply,
-  ConfirmBody,
-  EmailChangeBody,
-  PasswordChangeBody,
-  UndoBody,
-  UndoReply,
-} from './schemas.ts'
+import * as schemas from './schemas.ts'
 
 const operation = operationsOf('account')
 
@@ -28,7 +20,7 @@ const account: Routes<Context> = async (app, { context }) => {
       summary: "Change the password; the user's other sessions end",
       description: 'Mailed links to reset the password no longer work after it.',
       tags: ['session'],
-      body: PasswordChangeBody,
+      body: schemas.PasswordChangeBody,
       response: responses({ 204: Type.Null() }, 'permission_denied'),
     }),
     async (request, reply) => {
@@ -44,8 +36,8 @@ const account: Routes<Context> = async (app, { context }) => {
       operationId: 'changeAccount',
       summary: 'Change your own name',
       description: 'It is in the next answer on every instance.',
-      body: AccountBody,
-      response: { 200: AccountReply },
+      body: schemas.AccountBody,
+      response: { 200: schemas.AccountReply },
     }),
     async (request) => {
       const { userId: id, email, role } = request.session
@@ -61,7 +53,7 @@ const account: Routes<Context> = async (app, { context }) => {
       summary: 'Ask for another e-mail address; a link to it confirms the change',
       description:
         'Needs a recent proof, and without a second factor the code of `POST /auth/second-factors/mail-code` with `{"for":"email"}`. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void. If no second factor proved it, the mail that tells the former address has a link to undo it.',
-      body: EmailChangeBody,
+      body: schemas.EmailChangeBody,
       response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
     }),
     async (request, reply) => {
@@ -82,12 +74,11 @@ const links: Routes<Context> = async (app, { context }) => {
       operationId: 'confirmEmail',
       summary: 'Change the e-mail address by the token that was mailed to the new one',
       description: 'Links that were mailed to the old one no longer work. Both get a notice.',
-      body: ConfirmBody,
+      body: schemas.ConfirmBody,
       response: { 204: Type.Null() },
     }),
     async (request, reply) => {
-      const received = receivedOf(request, context)
-      const ids = await confirmEmailChange(context, request.body.token, received)
+      const ids = await confirmEmailChange(context, request.body.token, receivedOf(request, context))
       Object.assign(request.logContext, ids)
       reply.code(204)
       return null
@@ -102,25 +93,16 @@ const links: Routes<Context> = async (app, { context }) => {
         'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
       description:
         'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed. `additions` lists what the account added to the company since then, and the undo does not remove.',
-      body: UndoBody,
-      response: { 200: UndoReply },
+      body: schemas.UndoBody,
+      response: { 200: schemas.UndoReply },
     }),
     async (request) => {
       const received = receivedOf(request, context)
       const { companyId, userId, email, additions } = await undo(context, request.body.token, received)
       Object.assign(request.logContext, { companyId, userId })
-      const { signingSecret } = additions
-      return {
-        companyId,
-        email,
-        additions: {
-          ...additions,
-          signingSecret: signingSecret && {
-            ...signingSecret,
-            createdAt: signingSecret.createdAt.toISOString(),
-          },
-        },
-      }
+      const { signingSecret: secret } = additions
+      const signingSecret = secret && { ...secret, createdAt: secret.createdAt.toISOString() }
+      return { companyId, email, additions: { ...additions, signingSecret } }
     },
   )
 }

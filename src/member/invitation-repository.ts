@@ -50,10 +50,10 @@ const select = (where: RawBuilder<unknown>) => sql<Invitation>`
 export async function listInvitations(
   db: Executor,
   companyId: string,
-  { now, after, max }: { now: Date; after: { createdAt: Date; id: string } | undefined; max: number },
+  { now, after, max }: { now: Date; after: { time: Date; id: string } | undefined; max: number },
 ): Promise<Invitation[]> {
   const further = after
-    ? sql`and (i.created_at, i.invitation_id) < (${after.createdAt}::timestamptz, ${after.id}::uuid)`
+    ? sql`and (i.created_at, i.invitation_id) < (${after.time}::timestamptz, ${after.id}::uuid)`
     : sql``
   const { rows } = await select(sql`i.company_id = ${companyId} and ${isOpen(now)} ${further}
     order by i.created_at desc, i.invitation_id desc limit ${max}`).execute(db)
@@ -65,15 +65,9 @@ export async function findInvitation(db: Executor, companyId: string, id: string
   return rows[0]
 }
 
-interface NewInvitation {
-  id: string
-  email: string
-  role: string
-  assignments: string[]
-  /** A user's id; null for an operator. */
+type NewInvitation = Pick<Invitation, 'id' | 'email' | 'role' | 'assignments' | 'createdAt'> & {
   invitedBy: string | null
   mailId: string
-  createdAt: Date
 }
 
 /** In place of an older one to the same e-mail. */

@@ -7,13 +7,7 @@ import { responses } from '../http/responses.ts'
 import { actorOf } from '../session/acts.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
 import { invite, resend, withdraw } from './invitations.ts'
-import {
-  InvitationBody,
-  InvitationParams,
-  InvitationReply,
-  InvitationsQuery,
-  InvitationsReply,
-} from './schemas.ts'
+import * as schemas from './schemas.ts'
 
 const operation = operationsOf('members')
 
@@ -26,8 +20,8 @@ const routes: Routes<Context> = async (app, { context }) => {
       summary: 'Invite somebody by mail',
       description:
         'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members. Without a second factor, role `admin` also needs `mailCode`.',
-      body: InvitationBody,
-      response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
+      body: schemas.InvitationBody,
+      response: responses({ 201: schemas.InvitationReply }, 'already_member', 'quota_reached'),
     }),
     async (request, reply) => {
       reply.code(201)
@@ -41,8 +35,8 @@ const routes: Routes<Context> = async (app, { context }) => {
       operationId: 'listInvitations',
       summary: 'The open invitations, the newest first, in pages',
       description: 'Those whose link works, or will once its mail is sent.',
-      querystring: InvitationsQuery,
-      response: { 200: InvitationsReply },
+      querystring: schemas.InvitationsQuery,
+      response: { 200: schemas.InvitationsReply },
     }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(context.system.now())
@@ -50,7 +44,7 @@ const routes: Routes<Context> = async (app, { context }) => {
         query,
         ({ createdAt, id }: Invitation) => [createdAt.toISOString(), id],
         ({ after, max }) =>
-          listInvitations(context.db, companyId, { now, after: after && toPosition(after), max }),
+          listInvitations(context.db, companyId, { now, after: after && toTimeAndId(after), max }),
       )
       return { invitations: rows.map(toReply), nextCursor }
     },
@@ -62,7 +56,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       operationId: 'resendInvitation',
       summary: 'Mail the link of an invitation again',
       description: 'The older link works until the mail server has accepted the newer one.',
-      params: InvitationParams,
+      params: schemas.InvitationParams,
       response: responses({ 202: AcceptedReply }, 'not_found', 'quota_reached'),
     }),
     async (request, reply) => {
@@ -78,7 +72,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       operationId: 'withdrawInvitation',
       summary: 'Withdraw an invitation; its link is dead',
       description: 'A mail of it that waits is not sent.',
-      params: InvitationParams,
+      params: schemas.InvitationParams,
       response: responses({ 204: Type.Null() }, 'not_found'),
     }),
     async (request, reply) => {
@@ -87,11 +81,6 @@ const routes: Routes<Context> = async (app, { context }) => {
       return null
     },
   )
-}
-
-function toPosition(after: string[]) {
-  const { time: createdAt, id } = toTimeAndId(after)
-  return { createdAt, id }
 }
 
 function toReply({ createdAt, expiresAt, ...invitation }: Invitation) {

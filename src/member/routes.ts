@@ -5,21 +5,14 @@ import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { actorOf } from '../session/acts.ts'
 import { ID } from '../system.ts'
+import { changeCompany, endOtherSessionsOfCompany } from './company.ts'
 import * as members from './members.ts'
 import { countMembers, listMembers, type Member } from './repository.ts'
-import {
-  MemberChangeBody,
-  MemberParams,
-  MemberReply,
-  MembersQuery,
-  MembersReply,
-  ServiceMemberBody,
-  ServiceMemberReply,
-} from './schemas.ts'
+import * as schemas from './schemas.ts'
 import { addServiceMember, replacePassword } from './service-members.ts'
 import { ServicePasswordBody, ServicePasswordReply } from './service-password-schemas.ts'
 
-/** The members of a company, for those who may manage them; behind the permission guard and that of recent authentication. */
+/** The members of a company, and the company, for those who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()
@@ -41,8 +34,8 @@ const reading: Routes<Context> = async (app, { context }) => {
       operationId: 'listMembers',
       summary: 'The members of the company by name, in pages',
       description: 'Needs the permission `members:manage`, as everything here.',
-      querystring: MembersQuery,
-      response: { 200: MembersReply },
+      querystring: schemas.MembersQuery,
+      response: { 200: schemas.MembersReply },
     }),
     async ({ session: { companyId }, query }) => {
       const { search, role, status } = query
@@ -67,8 +60,8 @@ const reading: Routes<Context> = async (app, { context }) => {
       operationId: 'getMember',
       summary: 'One member of the company',
       description: 'An id of another company is answered like one that does not exist.',
-      params: MemberParams,
-      response: responses({ 200: MemberReply }, ...problems),
+      params: schemas.MemberParams,
+      response: responses({ 200: schemas.MemberReply }, ...problems),
     }),
     async ({ session: { companyId }, params }) =>
       toReply(await members.requireMember(context, companyId, params.id.toLowerCase())),
@@ -83,9 +76,9 @@ const changing: Routes<Context> = async (app, { context }) => {
       summary: "Change a member's role, assignments or status",
       description:
         'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves. Without a second factor, a change to role `admin` also needs `mailCode`.',
-      params: MemberParams,
-      body: MemberChangeBody,
-      response: responses({ 200: MemberReply }, ...problems),
+      params: schemas.MemberParams,
+      body: schemas.MemberChangeBody,
+      response: responses({ 200: schemas.MemberReply }, ...problems),
     }),
     async (request) => {
       const { params, body } = request
@@ -101,7 +94,7 @@ const changing: Routes<Context> = async (app, { context }) => {
       operationId: 'deleteMember',
       summary: 'Delete a member; nothing but the id stays',
       description: 'Name, e-mail and password are gone for good, and all sessions end.',
-      params: MemberParams,
+      params: schemas.MemberParams,
       response: responses({ 204: Type.Null() }, ...problems),
     }),
     async (request, reply) => {
@@ -120,8 +113,8 @@ const services: Routes<Context> = async (app, { context }) => {
       summary: 'Add a server of the company as a member',
       description:
         'It signs in by e-mail and password, in token mode alone; right passwords are not counted, so that a fleet can start behind one address. It gets no mail and is never asked for a recent proof.',
-      body: ServiceMemberBody,
-      response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
+      body: schemas.ServiceMemberBody,
+      response: responses({ 201: schemas.ServiceMemberReply }, 'quota_reached'),
     }),
     async (request, reply) => {
       reply.code(201)
@@ -136,7 +129,7 @@ const services: Routes<Context> = async (app, { context }) => {
       summary: 'Replace the password of a service member',
       description:
         'The old one, and the sessions that it opened, are dead at once. With `previousValidSeconds` both work for so long, so that a fleet is changed without a pause; of three, the oldest is dead.',
-      params: MemberParams,
+      params: schemas.MemberParams,
       body: ServicePasswordBody,
       response: responses({ 200: ServicePasswordReply }, ...problems),
     }),
@@ -151,6 +144,36 @@ const services: Routes<Context> = async (app, { context }) => {
   )
 }
 
+const companies: Routes<Context> = async (app, { context }) => {
+  app.patch(
+    '/auth/company',
+    operation({
+      operationId: 'changeCompany',
+      summary: 'Change the name of the company, or the handle that people type in place of its id',
+      description:
+        'A handle has 3 to 40 of `a-z 0-9 -`, begins with a letter and ends with a letter or digit. A former one signs nobody in; the last two stay reserved for the company, and others for 90 days.',
+      body: schemas.CompanyChangeBody,
+      response: responses({ 200: schemas.CompanyReply }, 'handle_taken'),
+    }),
+    async (request) => await changeCompany(context, actorOf(request, context), request.body),
+  )
+
+  app.delete(
+    '/auth/company/sessions',
+    operation({
+      operationId: 'endSessionsOfCompany',
+      summary: 'End all sessions of the company but the one that asks',
+      description: 'Everybody else signs in again, servers too.',
+      response: { 204: Type.Null() },
+    }),
+    async (request, reply) => {
+      await endOtherSessionsOfCompany(context, actorOf(request, context))
+      reply.code(204)
+      return null
+    },
+  )
+}
+
 const endingSessions: Routes<Context> = async (app, { context }) => {
   app.delete(
     '/auth/members/:id/sessions',
@@ -158,7 +181,7 @@ const endingSessions: Routes<Context> = async (app, { context }) => {
       operationId: 'endSessionsOfMember',
       summary: 'End all sessions of a member',
       description: 'From the answer on, no instance accepts a credential of them.',
-      params: MemberParams,
+      params: schemas.MemberParams,
       response: responses({ 204: Type.Null() }, ...problems),
     }),
     async (request, reply) => {
@@ -175,7 +198,7 @@ const endingSessions: Routes<Context> = async (app, { context }) => {
       summary: 'Reset the second factors of a member who has lost them',
       description:
         'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
-      params: MemberParams,
+      params: schemas.MemberParams,
       response: responses({ 204: Type.Null() }, ...problems),
     }),
     async (request, reply) => {
@@ -209,7 +232,6 @@ function toReply({ lastSignInAt, createdAt, passwords, ...member }: Member) {
   }
 }
 
-export const memberRoutes = scopedRoutes(routes, 'member-routes', [
-  'permission-guard',
-  'recent-authentication-guard',
-])
+const GUARDS = ['permission-guard', 'recent-authentication-guard']
+export const memberRoutes = scopedRoutes(routes, 'member-routes', GUARDS)
+export const companyRoutes = scopedRoutes(companies, 'company-routes', GUARDS)

@@ -5,30 +5,8 @@ import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
-import {
-  AcceptBody,
-  AcceptReply,
-  AccountBody,
-  PreviewBody,
-  PreviewReply,
-  RegisterBody,
-  RegisterReply,
-  RemindBody,
-  ResetBody,
-  ResetPreviewBody,
-  ResetPreviewReply,
-  VerifyBody,
-  VerifyReply,
-} from './schemas.ts'
-import {
-  acceptInvitation,
-  previewInvitation,
-  previewReset,
-  register,
-  requestMail,
-  resetPassword,
-  verifyEmail,
-} from './service.ts'
+import * as schemas from './schemas.ts'
+import * as onboarding from './service.ts'
 
 /** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
 const routes: Routes<Context> = async (app, options) => {
@@ -47,11 +25,11 @@ const registration: Routes<Context> = async (app, { context }) => {
       summary: 'Open a company; its admin can sign in once the mailed link was followed',
       description:
         'The company starts in trial on the plan `growth`. Each registration opens a company of its own.',
-      body: RegisterBody,
-      response: { 201: RegisterReply },
+      body: schemas.RegisterBody,
+      response: { 201: schemas.RegisterReply },
     }),
     async (request, reply) => {
-      const ids = await register(context, request.body, receivedOf(request, context))
+      const ids = await onboarding.register(context, request.body, receivedOf(request, context))
       Object.assign(request.logContext, ids)
       reply.code(201)
       return { ...ids, status: 'pending_verification' as const }
@@ -65,11 +43,11 @@ const registration: Routes<Context> = async (app, { context }) => {
       summary: 'Prove an e-mail address by the token that was mailed to it',
       description:
         'A token that was used, has lapsed, or was replaced by a newer one is answered 400 at `/token`.',
-      body: VerifyBody,
-      response: { 200: VerifyReply },
+      body: schemas.VerifyBody,
+      response: { 200: schemas.VerifyReply },
     }),
     async (request) => {
-      const verified = await verifyEmail(context, request.body.token, receivedOf(request, context))
+      const verified = await onboarding.verifyEmail(context, request.body.token, receivedOf(request, context))
       request.logContext.companyId = verified.companyId
       return { ...verified, status: 'active' as const }
     },
@@ -89,13 +67,13 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
         operationId,
         summary,
         description: 'The answer is the same whether or not there is such an account.',
-        body: AccountBody,
+        body: schemas.AccountBody,
         response: { 202: AcceptedReply },
       }),
       async (request, reply) => {
         const { companyId } = request.body
         if (companyId !== undefined) request.logContext.companyId = companyId
-        await requestMail(context, kind, request.body, receivedOf(request, context))
+        await onboarding.requestMail(context, kind, request.body, receivedOf(request, context))
         reply.code(202)
         return {}
       },
@@ -108,12 +86,12 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
       operationId: 'remindOfCompanies',
       summary: 'Mail the names of the companies to which an e-mail address belongs, with links to sign in',
       description: 'The answer is the same whether or not there are any; without one, no mail is sent.',
-      body: RemindBody,
+      body: schemas.RemindBody,
       response: { 202: AcceptedReply },
     }),
     async (request, reply) => {
       const account = { companyId: PLATFORM, email: request.body.email }
-      await requestMail(context, 'companies', account, receivedOf(request, context))
+      await onboarding.requestMail(context, 'companies', account, receivedOf(request, context))
       reply.code(202)
       return {}
     },
@@ -125,10 +103,10 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
       operationId: 'previewReset',
       summary: 'Show whose password a mailed link resets, before it is chosen',
       description: 'The link stays valid. A token that no longer works is answered 400 at `/token`.',
-      body: ResetPreviewBody,
-      response: { 200: ResetPreviewReply },
+      body: schemas.ResetPreviewBody,
+      response: { 200: schemas.ResetPreviewReply },
     }),
-    async (request) => previewReset(context, request.body.token, receivedOf(request, context)),
+    async (request) => onboarding.previewReset(context, request.body.token, receivedOf(request, context)),
   )
 
   app.post(
@@ -137,11 +115,11 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
       operationId: 'resetPassword',
       summary: 'Choose a new password by the mailed token; all sessions of the user end',
       description: 'It also proves the e-mail. A token that no longer works is answered 400 at `/token`.',
-      body: ResetBody,
+      body: schemas.ResetBody,
       response: { 204: Type.Null() },
     }),
     async (request, reply) => {
-      const ids = await resetPassword(context, request.body, receivedOf(request, context))
+      const ids = await onboarding.resetPassword(context, request.body, receivedOf(request, context))
       Object.assign(request.logContext, ids)
       reply.code(204)
       return null
@@ -156,10 +134,11 @@ const invitations: Routes<Context> = async (app, { context }) => {
       operationId: 'previewInvitation',
       summary: 'What an invitation is to; it stays open',
       description: 'For the page that asks the invited person for a name and a password.',
-      body: PreviewBody,
-      response: { 200: PreviewReply },
+      body: schemas.PreviewBody,
+      response: { 200: schemas.PreviewReply },
     }),
-    async (request) => previewInvitation(context, request.body.token, receivedOf(request, context)),
+    async (request) =>
+      onboarding.previewInvitation(context, request.body.token, receivedOf(request, context)),
   )
 
   app.post(
@@ -168,11 +147,11 @@ const invitations: Routes<Context> = async (app, { context }) => {
       operationId: 'acceptInvitation',
       summary: 'Become a user of the company that invited',
       description: 'The e-mail counts as verified, so the user can sign in at once.',
-      body: AcceptBody,
-      response: responses({ 201: AcceptReply }, 'quota_reached'),
+      body: schemas.AcceptBody,
+      response: responses({ 201: schemas.AcceptReply }, 'quota_reached'),
     }),
     async (request, reply) => {
-      const member = await acceptInvitation(context, request.body, receivedOf(request, context))
+      const member = await onboarding.acceptInvitation(context, request.body, receivedOf(request, context))
       const { companyId, userId } = member
       Object.assign(request.logContext, { companyId, userId })
       reply.code(201)

@@ -20,22 +20,19 @@ export interface NewToken {
 }
 
 /** A user can have several links to undo, each for another change. */
-const isForTheSame = (other: string, token: string) => sql`(
-  ${sql.ref(`${other}.company_id`)} = ${sql.ref(`${token}.company_id`)}
-  and ${sql.ref(`${other}.purpose`)} = ${sql.ref(`${token}.purpose`)} and ${sql.ref(`${other}.purpose`)} <> 'undo'
-  and ${sql.ref(`${other}.email`)} = ${sql.ref(`${token}.email`)}
-  and ${sql.ref(`${other}.user_id`)} is not distinct from ${sql.ref(`${token}.user_id`)}
+const isForTheSame = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`(
+  ${other}.company_id = ${token}.company_id and ${other}.purpose = ${token}.purpose and ${other}.purpose <> 'undo'
+  and ${other}.email = ${token}.email and ${other}.user_id is not distinct from ${token}.user_id
 )`
 
 /** By the count of the database, or by the clocks of instances from before it counted. */
-const isLater = (other: string, token: string) => sql`coalesce(
-  ${sql.ref(`${other}.request_number`)} > ${sql.ref(`${token}.request_number`)},
-  ${sql.ref(`${other}.created_at`)} > ${sql.ref(`${token}.created_at`)}
+const isLater = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`coalesce(
+  ${other}.request_number > ${token}.request_number, ${other}.created_at > ${token}.created_at
 )`
 
 /** Whether the mail server has accepted the mail of a later token than `t`. */
 const isReplaced = sql<boolean>`exists (
-  select from one_time_tokens n where ${isForTheSame('n', 't')} and n.is_sent and ${isLater('n', 't')}
+  select from one_time_tokens n where ${isForTheSame(sql`n`, sql`t`)} and n.is_sent and ${isLater(sql`n`, sql`t`)}
 )`
 
 /** False if replaced, or its mail is gone. The mail stays locked: what deletes it then finds the token. */
@@ -54,7 +51,7 @@ export async function insertToken(
     select company_id, purpose, email, ${hash}::bytea, ${role}, user_id, ${isFactorProven}, created_at,
       ${expiresAt}, request_number
     from t where not exists (
-      select from one_time_tokens n where ${isForTheSame('n', 't')} and ${isLater('n', 't')}
+      select from one_time_tokens n where ${isForTheSame(sql`n`, sql`t`)} and ${isLater(sql`n`, sql`t`)}
     )`.execute(db)
   return numAffectedRows === 1n
 }
@@ -77,7 +74,7 @@ export async function noteSent(
     )
     delete from one_time_tokens t using locked l, sent s
     where t.company_id = l.company_id and t.token_hash = l.token_hash and l.token_hash <> s.token_hash
-      and ${isForTheSame('l', 's')} and not ${isLater('l', 's')}`.execute(db)
+      and ${isForTheSame(sql`l`, sql`s`)} and not ${isLater(sql`l`, sql`s`)}`.execute(db)
 }
 
 /** Of a link that nobody is emailed. A link that is emailed later replaces it. */
@@ -172,7 +169,7 @@ export async function deleteTokensOf(
 }
 
 /** Locks them in the order in which all requests lock them. */
-export async function deleteTokensWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
+async function deleteTokensWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
   await sql`
     with locked as (
       select token_hash from one_time_tokens where company_id = ${companyId} and ${condition}
