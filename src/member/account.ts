@@ -1,3 +1,4 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
 import * as identity from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
@@ -21,6 +22,7 @@ import { matchCurrentPassword, turnOf } from '../session/passwords.ts'
 import { sessionEnded } from '../session/session.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
 import { listAdditions, lockActorAndMember } from './repository.ts'
+import type { EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
 /** One's own account: name, password, e-mail, and the link that undoes what a password alone could do to it. */
 
@@ -45,7 +47,7 @@ export async function changeOwnName(context: Context, actor: Actor, given: strin
 export async function changePassword(
   context: Context,
   actor: Actor,
-  { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
+  { currentPassword, newPassword }: Static<typeof PasswordChangeBody>,
 ): Promise<void> {
   const { session } = actor
   if (session.userKind === 'service')
@@ -98,7 +100,7 @@ const ACTIVE_PERSON = { kind: 'person', status: 'active' } as const
 export async function requestEmailChange(
   context: Context,
   actor: Actor,
-  { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
+  { newEmail, mailCode }: Static<typeof EmailChangeBody>,
 ): Promise<void> {
   const { session, client } = actor
   const { companyId, userId } = session

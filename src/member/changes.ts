@@ -55,14 +55,14 @@ export async function countChangeOf(context: Context, actor: Actor, memberId: st
 
 interface Change {
   memberId: string
-  /** The member is no active admin afterwards. */
+  /** The member is not an active admin afterwards. */
   endsAdmin?: boolean
   /** The member's e-mail, and what removes the mails and links to it, which are locked before users. */
   links?: { email: string; remove(tx: Tx, companyId: string, email: string): Promise<void> }
 }
 
 /**
- * Runs the work on a member, who is locked. Another admin must be left then, as a user who manages members is.
+ * Runs the work on a member, who is locked. With `endsAdmin`, another admin must be left, as a user who manages members is.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function onMember<Result>(

@@ -1,3 +1,4 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { checkName } from '../company/checks.ts'
 import { checkHandle } from '../company/handles.ts'
 import { claimHandle, findCompanyNames, renameCompany } from '../company/handles-repository.ts'
@@ -7,16 +8,16 @@ import type { Context } from '../http/context.ts'
 import type { Act, Actor } from '../session/acts.ts'
 import { endOtherCompanySessions, lockCompany } from '../session/ending-repository.ts'
 import { asManager } from './changes.ts'
+import type { CompanyChangeBody } from './schemas.ts'
 
 /** What admins do to their company. */
 
-interface CompanyChange {
-  name?: string
-  handle?: string
-}
-
 /** A former handle signs nobody in. @throws Problem permission_denied, invalid_request, handle_taken, rate_limited */
-export async function changeCompany(context: Context, actor: Actor, change: CompanyChange) {
+export async function changeCompany(
+  context: Context,
+  actor: Actor,
+  change: Static<typeof CompanyChangeBody>,
+) {
   const { config, counters } = context
   const { companyId, companyHandle } = actor.session
   const name = change.name === undefined ? undefined : checkName('name', change.name)

@@ -1,3 +1,4 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
 import { checkEmail } from '../company/checks.ts'
 import { findAccountsByEmail } from '../company/identity-repository.ts'
@@ -15,16 +16,11 @@ import { newId, type System } from '../system.ts'
 import { asManager, checkAdminCode, consumeAdminCode } from './changes.ts'
 import * as repository from './invitation-repository.ts'
 import { countMembers, lockQuotas } from './repository.ts'
+import type { InvitationBody } from './schemas.ts'
 
 /** Invitations: who invites must have the right to until the link is followed. */
 
 type Quotas = Config['quotas']
-
-interface NewInvitation {
-  email: string
-  role: string
-  assignments?: string[] | undefined
-}
 
 /**
  * In place of an older one to the same e-mail. An operator has no network.
@@ -33,7 +29,7 @@ interface NewInvitation {
 export async function open(
   { system, config: { quotas } }: { system: System; config: { quotas: Quotas } },
   act: Act,
-  given: NewInvitation & { network?: string; now: number },
+  given: Omit<Static<typeof InvitationBody>, 'mailCode'> & { network?: string; now: number },
 ): Promise<{ id: string; email: string }> {
   const { tx, companyId, memberId: invitedBy } = act
   const { role, assignments = DEFAULT_ASSIGNMENTS, network } = given
@@ -57,7 +53,7 @@ export async function open(
 export async function invite(
   context: Context,
   actor: Actor,
-  { mailCode, ...invitation }: NewInvitation & { mailCode?: string | undefined },
+  { mailCode, ...invitation }: Static<typeof InvitationBody>,
 ) {
   const { counters, config } = context
   const { session, client, now } = actor

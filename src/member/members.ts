@@ -1,3 +1,4 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { changeUser } from '../company/service.ts'
 import type { Context } from '../http/context.ts'
 import type { Actor } from '../session/acts.ts'
@@ -5,16 +6,9 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import * as changes from './changes.ts'
 import { countChangeOf, noSuchMember, onMember } from './changes.ts'
 import { findMember, type Member } from './repository.ts'
+import type { MemberChangeBody } from './schemas.ts'
 
 /** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
-
-interface MemberChange {
-  role?: string
-  assignments?: string[]
-  status?: 'active' | 'disabled'
-  /** For a new admin, from a caller without a second factor. */
-  mailCode?: string
-}
 
 /** @throws Problem not_found */
 export async function requireMember({ db }: Context, companyId: string, memberId: string): Promise<Member> {
@@ -28,7 +22,7 @@ export async function changeMember(
   context: Context,
   actor: Actor,
   memberId: string,
-  { role, assignments, status, mailCode }: MemberChange,
+  { role, assignments, status, mailCode }: Static<typeof MemberChangeBody>,
 ): Promise<Member> {
   await countChangeOf(context, actor, memberId)
   const before = await requireMember(context, actor.session.companyId, memberId)

@@ -8,16 +8,8 @@ import { isPasswordOver } from '../session/session-fragments.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
 
-/** Times in RFC 3339, as JSON of the database has them. */
-interface WorkingPassword {
-  /** Its last characters; null, as is `createdAt`, for one from before service passwords had a form of their own. */
-  hint: string | null
-  createdAt: string | null
-  /** To the hour; null if never. */
-  lastUsedAt: string | null
-  /** Null for the one in use. */
-  expiresAt: string | null
-}
+/** Times in RFC 3339, as JSON of the database has them. `WorkingPasswords` of the schemas says when each is null. */
+type WorkingPassword = Record<'hint' | 'createdAt' | 'lastUsedAt' | 'expiresAt', string | null>
 
 export interface Member {
   id: string

@@ -1,3 +1,4 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import { generateServicePassword } from '../crypto/service-password.ts'
@@ -7,7 +8,8 @@ import type { ActContext, Actor, Operator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { asManager, countChangeOf, onMember, requireRoleFor } from './changes.ts'
 import { requireRoom } from './invitations.ts'
-import { insertServicePassword, replaceServicePassword } from './service-passwords-repository.ts'
+import type { ServiceMemberBody } from './schemas.ts'
+import { replaceServicePassword } from './service-passwords-repository.ts'
 
 /** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
 
@@ -16,17 +18,11 @@ const NOBODY = ''
 /** Names can be equal, e-mails not. */
 const MAX_TRIES = 20
 
-interface NewServiceMember {
-  name: string
-  role: string
-  assignments?: string[] | undefined
-}
-
 /** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited */
 export async function addServiceMember(
   context: Context,
   actor: Actor,
-  { role, assignments, ...given }: NewServiceMember,
+  { role, assignments, ...given }: Static<typeof ServiceMemberBody>,
 ): Promise<{ id: string; email: string; password: string }> {
   const { system, config, counters, opaque } = context
   const { companyId, userId: createdBy } = actor.session
@@ -35,6 +31,7 @@ export async function addServiceMember(
   return await counters.consumeFor(config.limits.servicePasswords, [companyId], actor, async () => {
     const at = new Date(actor.now)
     const { password, ...stored } = generateServicePassword(opaque)
+    const first = { ...stored, at, createdBy, previousValidSeconds: 0 }
     // Of instances from before service passwords, none matches an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, audit }) => {
@@ -45,7 +42,7 @@ export async function addServiceMember(
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }
         const id = await addUser(tx, system, companyId, user)
         if (id === undefined) continue
-        await insertServicePassword(tx, companyId, id, { ...stored, at, createdBy })
+        await replaceServicePassword(tx, companyId, id, first)
         await audit('service_create', { subject: id, details: { role } })
         return { id, email, password }
       }

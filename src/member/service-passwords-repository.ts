@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Executor, Tx } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 
 /** Passwords of service members. The row of the user says which of them work: see `isPasswordOver`. */
 
@@ -9,35 +9,18 @@ interface NewPassword {
   at: Date
   /** Null for an operator. */
   createdBy: string | null
-}
-
-/** The first one of a member. */
-export async function insertServicePassword(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  { digest, hint, at, createdBy }: NewPassword,
-): Promise<void> {
-  await sql`
-    with member as (
-      update users set password_epoch = 1 where company_id = ${companyId} and user_id = ${userId}
-      returning company_id, user_id, password_epoch
-    )
-    insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at, created_by)
-    select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at}, ${createdBy}::uuid from member`.execute(
-    db,
-  )
+  previousValidSeconds: number
 }
 
 /**
- * Until when the one before works too, by the clock of the database: null for not at all, undefined if there is no such service
- * member. Those before it are dead, and with each the sessions that it opened.
+ * Also gives a new member their first one. Until when the one before works too, by the clock of the database: null for not at
+ * all, undefined if there is no such service member. Those before it are dead, and with each the sessions that it opened.
  */
 export async function replaceServicePassword(
   tx: Tx,
   companyId: string,
   userId: string,
-  { digest, hint, at, createdBy, previousValidSeconds }: NewPassword & { previousValidSeconds: number },
+  { digest, hint, at, createdBy, previousValidSeconds }: NewPassword,
 ): Promise<Date | null | undefined> {
   const { rows } = await sql<{ until: Date | null }>`
     with former as (

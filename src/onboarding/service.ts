@@ -1,5 +1,6 @@
+import type { Static } from '@fastify/type-provider-typebox'
 import { checkName, checkNewCompany, checkPassword } from '../company/checks.ts'
-import { giveHandle, type NamedCompany, readNamedCompany, resolveCompany } from '../company/handles.ts'
+import { giveHandle, readNamedCompany, resolveCompany } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { addUser, openCompany } from '../company/service.ts'
 import type { Checks, Person } from '../crypto/password-policy.ts'
@@ -18,18 +19,12 @@ import { consumeToken, countAttempt, noSuchToken, peekToken } from '../one-time-
 import { actIn } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { learnNetwork } from '../session/known-clients.ts'
+import type { AcceptBody, AccountBody, RegisterBody, ResetBody } from './schemas.ts'
 
 /** A mailed token proves that the client reads the e-mail. Each attempt to use one is counted first. */
 
-interface NewCompany {
-  companyName: string
-  name: string
-  email: string
-  password: string
-}
-
 /** The admin must verify the e-mail first. @throws Problem invalid_request, rate_limited, overloaded */
-export async function register(context: Context, company: NewCompany, received: Received) {
+export async function register(context: Context, company: Static<typeof RegisterBody>, received: Received) {
   const { db, config, system, hasher, counters } = context
   const { client, now } = received
   const { companyName, name, email } = checkNewCompany(company)
@@ -94,7 +89,7 @@ export async function verifyEmail(context: Context, token: string, received: Rec
 export async function requestMail(
   { db, config, system, counters }: Context,
   kind: Extract<MailKind, 'verify_email' | 'password_reset' | 'companies'>,
-  account: NamedCompany & { email: string },
+  account: Static<typeof AccountBody>,
   { client, now }: Received,
 ): Promise<void> {
   const named = readNamedCompany(account)
@@ -134,7 +129,7 @@ const ADDITIONS_MS = 7 * 86_400_000
  */
 export async function resetPassword(
   context: Context,
-  { token, newPassword }: { token: string; newPassword: string },
+  { token, newPassword }: Static<typeof ResetBody>,
   received: Received,
 ) {
   const { client, now } = received
@@ -181,16 +176,10 @@ async function peekInvitation(context: Context, token: string, { now }: Received
   return { ...found, role: invitation.role }
 }
 
-interface Acceptance {
-  token: string
-  name: string
-  password: string
-}
-
 /** The e-mail counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
 export async function acceptInvitation(
   context: Context,
-  { token, password, ...given }: Acceptance,
+  { token, password, ...given }: Static<typeof AcceptBody>,
   received: Received,
 ) {
   const { system, config } = context
