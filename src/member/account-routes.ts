@@ -66,7 +66,7 @@ const account: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** The links of a change of e-mail and of an undo, which can be followed where nobody is signed in; behind the public guard. */
+/** Links that confirm or undo a change, which work without signing in; behind the public guard. */
 const links: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/email/confirm',

@@ -24,7 +24,7 @@ import { withdrawInvitationsOf } from './invitation-repository.ts'
 import { listAdditions, lockActorAndMember } from './repository.ts'
 import type { EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
-/** One's own account: name, password, e-mail, and the link that undoes what a password alone could do to it. */
+/** One's own account: name, password, email, and the link that undoes what only a password was needed for. */
 
 /** Returns the name in its stored form. @throws Problem invalid_request, session_ended, rate_limited */
 export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
@@ -41,7 +41,7 @@ export async function changeOwnName(context: Context, actor: Actor, given: strin
 }
 
 /**
- * Ends the other sessions of the user. Wrong guesses count together with those at sign-in.
+ * Ends the user's other sessions. Wrong guesses count together with those at sign-in.
  * @throws Problem invalid_request, session_ended, rate_limited, overloaded
  */
 export async function changePassword(
@@ -60,7 +60,7 @@ export async function changePassword(
     const before = await matchCurrentPassword(context, actor, currentPassword)
     const isReplaced =
       before !== null && (await replace(context, actor, { before, after: await hasher.hash(newPassword) }))
-    // Not 401, which means to clients that the session has ended.
+    // Not 401, which tells clients that the session has ended.
     if (!isReplaced) throw invalidField('currentPassword', 'is wrong')
   })
 }
@@ -77,7 +77,7 @@ async function replace({ db, system }: Context, actor: Actor, hashes: { before: 
   const { session, client } = actor
   const { companyId, userId, sessionId, email: recipient } = session
   return await db.transaction().execute(async (tx) => {
-    // The same lock order as in a password reset: mails, tokens, user, sessions.
+    // The same lock order as in a password reset: emails, tokens, user, sessions.
     await tokens.deleteResetTokens(tx, companyId, recipient)
     if (!(await identity.replacePasswordHash(tx, companyId, userId, hashes))) return false
     await identity.cancelEmailChange(tx, companyId, userId)
@@ -93,9 +93,9 @@ async function replace({ db, system }: Context, actor: Actor, hashes: { before: 
 const ACTIVE_PERSON = { kind: 'person', status: 'active' } as const
 
 /**
- * Takes effect when a link that is mailed to the new e-mail is followed. Whether somebody else has it is not told. A member
- * without a second factor gives a code that was mailed to that of today.
- * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
+ * Takes effect when the user follows the link sent to the new email. Does not reveal whether someone else has
+ * it. Members without a second factor give a code that was sent to their current email.
+ * @throws Problem invalid_request, permission_denied for service accounts, rate_limited, session_ended
  */
 export async function requestEmailChange(
   context: Context,
@@ -113,7 +113,7 @@ export async function requestEmailChange(
     const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
       const isFactorProven = !(await consumeCode(tx, session, owner, 'email', codeDigest))
-      // In place of an earlier request.
+      // Replaces an earlier request.
       const isRequested = await updateUser(tx, companyId, userId, { pending_email: email }, ACTIVE_PERSON)
       if (!isRequested) throw sessionEnded()
       const data = { ipAddress, userId, isFactorProven }
@@ -125,7 +125,7 @@ export async function requestEmailChange(
   })
 }
 
-/** Links and codes that were mailed to the old one no longer work. @throws Problem invalid_request, rate_limited */
+/** Ends the links and codes of the previous email. @throws Problem invalid_request, rate_limited */
 export async function confirmEmailChange(context: Context, token: string, received: Received) {
   const { client, now } = received
   await countAttempt(context, received)
@@ -150,7 +150,7 @@ export async function confirmEmailChange(context: Context, token: string, receiv
   })
 }
 
-/** @throws Problem invalid_request if another member has the e-mail by now */
+/** @throws Problem invalid_request if a different member has the email now */
 async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   return await change.catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error
@@ -158,12 +158,12 @@ async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   })
 }
 
-/** The clocks of instances differ by a minute: what was sent as long before the change counts as sent since. */
+/** Clocks of instances differ by up to a minute: what came a minute before the change counts as later. */
 const CLOCK_SLACK_MS = 60_000
 
 /**
- * The owner of a mailbox takes back the first factor, or another e-mail: they could have reset the password until the change.
- * Leaves nothing by which somebody else could get in: no password, factor, session, link, or invitation since.
+ * The owner of a mailbox undoes a first factor or a new email. They could have reset the password until then.
+ * An attacker has no way in afterward: no password, factor, session, link, or later invitation is left.
  * @throws Problem invalid_request, rate_limited
  */
 export async function undo(context: Context, token: string, received: Received) {
@@ -172,7 +172,7 @@ export async function undo(context: Context, token: string, received: Received) 
   const found = await findUndo(context, token, now)
   const { companyId, userId, currentEmail } = found
   return await context.db.transaction().execute(async (tx) => {
-    // In one order: mails, tokens, users, sessions.
+    // In one order: emails, tokens, users, sessions.
     await deleteUnsentUndos(tx, companyId, found)
     await tokens.deleteUnsentResetsTo(tx, companyId, currentEmail)
     const undone = await tokens.consumeUndo(tx, companyId, { ...found, now: new Date(now) })
@@ -180,7 +180,7 @@ export async function undo(context: Context, token: string, received: Received) 
     const { email } = undone
     const former = await unlessOwned(identity.restoreEmail(tx, companyId, userId, email))
     if (former === undefined) throw noSuchToken()
-    // A change that had locked the member meanwhile has queued a link, which can be sent already, or was one of the e-mail.
+    // A concurrent change that held the lock has queued a link, maybe sent it, or has changed the email.
     await deleteUnsentUndos(tx, companyId, found)
     await tokens.deleteLaterUndos(tx, companyId, found)
     if (former !== currentEmail) await tokens.deleteLinksTo(tx, companyId, former)

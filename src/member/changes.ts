@@ -26,11 +26,11 @@ import { dropInvitationsOf } from './invitation-repository.ts'
 import { findMember, lockActorAndMember, type Member } from './repository.ts'
 import { deleteServicePasswords } from './service-passwords-repository.ts'
 
-/** What admins and operators do to a member. All of it locks in one order: mails, tokens, users, sessions. */
+/** Changes to a member, by admins and operators. They lock in one order: emails, tokens, users, sessions. */
 
 type Person = { userId: string; email: string }
 
-/** `prepare` locks what is locked before users. @throws Problem permission_denied, session_ended, rate_limited */
+/** `prepare` locks what comes before users. @throws Problem permission_denied, session_ended, rate_limited */
 export async function asManager<Result>(
   context: Context,
   actor: Actor,
@@ -57,12 +57,12 @@ interface Change {
   memberId: string
   /** The member is not an active admin afterwards. */
   endsAdmin?: boolean
-  /** The member's e-mail, and what removes the mails and links to it, which are locked before users. */
+  /** The member's email, and how emails and links to it are removed. Their locks come before users. */
   links?: { email: string; remove(tx: Tx, companyId: string, email: string): Promise<void> }
 }
 
 /**
- * Runs the work on a member, who is locked. With `endsAdmin`, another admin must be left, as a user who manages members is.
+ * Runs the work on a member, who is locked. `endsAdmin` requires another admin, as a user who manages members is.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function onMember<Result>(
@@ -79,7 +79,7 @@ export async function onMember<Result>(
   }
   return await perform(context, actor, { permission: 'members:manage', lock }, async (act, member) => {
     if (!member) throw session ? noSuchMember() : noSuchUser()
-    // It was changed meanwhile.
+    // It has changed since it was read.
     if (links && links.email !== member.email) await links.remove(act.tx, act.companyId, member.email)
     return await work(act, member)
   })
@@ -107,7 +107,7 @@ export function isNewAdmin(before: string, role: string | undefined): boolean {
   return role === 'admin' && before !== 'admin'
 }
 
-/** @throws Problem invalid_request: servers are not admins */
+/** @throws Problem invalid_request for a service account as an admin */
 export function requireRoleFor(kind: UserKind, role: string): void {
   if (kind === 'service' && role === 'admin')
     throw invalidField('role', 'must be another than admin for a service member')
@@ -128,7 +128,7 @@ export async function changeStatus(
 }
 
 /**
- * Leaves nothing of a member but the id, which audit entries and the signing secret name.
+ * Leaves only the member's id, which audit entries and the signing secret name.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function erase(context: ActContext, actor: Actor | Operator, { userId, email }: Person) {
@@ -152,8 +152,8 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
 }
 
 /**
- * For a member who has lost their second factors: those and the password are void, and a link to choose another password
- * is mailed. @throws Problem permission_denied, session_ended, not_found
+ * For members who lost their second factors: removes them and the password, and emails a link to reset it.
+ * @throws Problem permission_denied, session_ended, not_found
  */
 export async function resetSecondFactors(
   context: ActContext,
@@ -170,8 +170,8 @@ export async function resetSecondFactors(
 }
 
 /*
- * A second admin is a lasting hold on a company, so the password of an admin is not enough to make one: it also takes a second
- * factor or an emailed code. All admins get an email.
+ * A second admin is a lasting hold on a company, so an admin's password is not enough to add one. It also takes
+ * a second factor or an emailed code, and all admins get an email.
  */
 
 /** For `consumeAdminCode`. @throws Problem invalid_request */

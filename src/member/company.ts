@@ -10,9 +10,12 @@ import { endOtherCompanySessions, lockCompany } from '../session/ending-reposito
 import { asManager } from './changes.ts'
 import type { CompanyChangeBody } from './schemas.ts'
 
-/** What admins do to their company. */
+/** Changes that admins make to their company. */
 
-/** A former handle signs nobody in. @throws Problem permission_denied, invalid_request, handle_taken, rate_limited */
+/**
+ * Nobody can sign in with a previous handle.
+ * @throws Problem permission_denied, invalid_request, handle_taken, rate_limited
+ */
 export async function changeCompany(
   context: Context,
   actor: Actor,
@@ -22,7 +25,7 @@ export async function changeCompany(
   const { companyId, companyHandle } = actor.session
   const name = change.name === undefined ? undefined : checkName('name', change.name)
   const handle = change.handle === undefined ? undefined : checkHandle(change.handle, config.cell)
-  // Refused ones too, so that nobody asks long which handles there are.
+  // Refused attempts count too, so that handles cannot be enumerated.
   if (handle !== undefined && handle !== companyHandle)
     await counters.consume(config.limits.handleChanges, [companyId], actor)
   return await asManager(

@@ -18,14 +18,14 @@ import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 import { findMember, listAdditions } from './repository.ts'
 
 /**
- * Makes a letter of a queued mail when it is sent. Only then it reads the account and makes the token: no row ever has a
- * token, and a delayed mail is not outdated.
+ * Writes a queued email's letter when it is sent. The account is read and the token created only then, so no
+ * row contains a token, and a delayed email is up to date.
  */
 
 type Composing = Pick<Context, 'db' | 'config' | 'system'>
 type Writing = Composing & Pick<Context, 'digests' | 'opaque'>
 
-/** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
+/** The composer returns null if the email has no recipient. A letter is null if a later request exists. */
 export function createMailComposer(context: Composing): DeliveryOptions['compose'] {
   const { config, system } = context
   const digests = createDigests(config.masterKeys)
@@ -49,21 +49,21 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
   }
 }
 
-/** What the letter says besides what was queued with it. */
+/** What the letter says, in addition to what was queued with it. */
 type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
   Partial<Pick<LetterContext, 'signInName' | 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
-/** Null if the mail must not be sent. */
+/** Null if the email must not be sent. */
 async function findRecipient(context: Composing, mail: DueMail): Promise<Recipient | null> {
   const { db } = context
   const { companyId, recipient: email, kind, data } = mail
   if (kind === 'companies') return await companiesOf(context, email)
   if (data.userId !== undefined) {
-    // To an e-mail that can be another than that of the account today.
+    // The recipient can differ from the account's current email.
     const account = await findPendingEmail(db, companyId, data.userId)
     if (!account) return null
     const { userStatus, companyStatus, pendingEmail } = account
-    // Also somebody who is disabled takes back what was done to the account.
+    // Disabled members can undo changes too.
     const isUndo = isLinked(kind) && LINKED_LETTERS[kind].purpose === 'undo'
     const isThere = isUndo ? userStatus !== 'deleted' && companyStatus !== 'deleting' : isActive(account)
     if (!isThere || (kind === 'email_change' && pendingEmail !== email)) return null
@@ -78,18 +78,18 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
     const names = namesOf(companyId, { name: email, ...company })
     return { ...names, isProven: false, role, invitedBy: invitedBy ?? undefined }
   }
-  // Nobody reads the e-mails of servers.
+  // Nobody reads the emails of service accounts.
   if (!account || !isActive(account) || account.userKind === 'service') return null
   const isProven = account.emailVerifiedAt !== null
-  // Nobody verifies twice, and a notice can have names, so it goes to no e-mail that nobody has proven.
+  // Nobody verifies twice. A notice can contain names, so it only goes to a proven email.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
   const names = namesOf(companyId, account)
-  // A company gets its handle by the first verification. The id that it has until then is nothing to type, or to keep.
+  // A company gets its handle at the first verification. Nobody should type or keep its id until then.
   const signInName = isProven ? names.signInName : undefined
   return { ...names, signInName, isProven, userId: account.userId }
 }
 
-/** Names are read now: none is left of a member who was deleted since. */
+/** Names are read when the email is sent, so that members who were deleted in the meantime are not named. */
 async function namesIn(
   { db }: Composing,
   companyId: string,
@@ -125,7 +125,7 @@ async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email
   return { name: email, companyName: '', isProven: true, companies }
 }
 
-/** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
+/** Returns a link with a new token; null if a later request has a token, or the email is no longer queued. */
 async function newLink(
   { db, config, opaque }: Writing,
   { kind, mail, recipient, now }: { kind: LinkedKind; mail: DueMail; recipient: Recipient; now: number },
@@ -145,10 +145,10 @@ async function newLink(
   if (!issued) return null
   const { token, expiresAt, noteSent } = issued
   if (purpose === 'invite') await noteExpiry(db, companyId, { mailId, email, expiresAt })
-  // What the page cannot learn otherwise: a link to undo has no preview, and one to verify may be dead.
+  // The page has no other source: a link to undo has no preview, and one to verify may have expired.
   const company = purpose === 'undo' ? recipient.companyName : companyId
   const isNamed = purpose === 'undo' || purpose === 'verify'
   const names = isNamed ? `&${new URLSearchParams({ company, email })}` : ''
-  // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
+  // Browsers do not send the fragment, so no server can log the token (ASVS 14.2.1).
   return { url: `${config.pagesUrl}/${page}#token=${token}${names}`, until: expiresAt, noteSent }
 }

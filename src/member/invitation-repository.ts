@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 
-/** One row for each company and e-mail. Its link is a one-time token, which opens nothing without the row. */
+/** One row for each company and email. Its link is a one-time token, which is useless without the row. */
 
 export interface Invitation {
   id: string
@@ -11,7 +11,7 @@ export interface Invitation {
   /** Null: an operator. */
   invitedBy: { id: string; email: string | null } | null
   createdAt: Date
-  /** Null until the mail was sent. */
+  /** Null until the email is sent. */
   expiresAt: Date | null
   mail: 'waiting' | 'sent' | 'failed'
 }
@@ -23,13 +23,13 @@ const senderMay = sql<boolean>`(i.invited_by is null or exists (
     and a.company_status = 'active' and 'members:manage' = any(a.permissions)
 ))`
 
-/** Whether its link works, or will; nobody is invited who has become a member in another way. */
+/** Whether its link works, or will once it is sent. Members who joined in a different way are not invited. */
 const isOpen = (now: Date) => sql<boolean>`(
   (i.expires_at is null or i.expires_at > ${now}::timestamptz) and ${senderMay}
   and not exists (select from users m where m.company_id = i.company_id and m.email = i.email)
 )`
 
-/** A mail that waits for longer than its row is kept has failed. */
+/** An email that waits for longer than its row is kept has failed. */
 const mailState = sql`case
     when m.sent_at is not null or (m.mail_id is null and i.expires_at is not null) then 'sent'
     when m.mail_id is null or m.failed_at is not null then 'failed'
@@ -70,7 +70,7 @@ type NewInvitation = Pick<Invitation, 'id' | 'email' | 'role' | 'assignments' | 
   mailId: string
 }
 
-/** In place of an older one to the same e-mail. */
+/** Replaces an older one to the same email. */
 export async function putInvitation(
   tx: Tx,
   companyId: string,
@@ -115,7 +115,7 @@ export async function countOtherInvitations(
   return count
 }
 
-/** With the name of the member who invites (null: an operator). Undefined if its sender lost the right to invite. */
+/** Names the member who invites (null: an operator). Undefined if its sender lost the right to invite. */
 export async function findInvitationTo(db: Executor, companyId: string, email: string) {
   return await db
     .selectFrom('invitations as i')
@@ -129,7 +129,7 @@ export async function findInvitationTo(db: Executor, companyId: string, email: s
     .executeTakeFirst()
 }
 
-/** Does nothing if the invitation has another mail by now. */
+/** Does nothing if a newer email was queued for the invitation. */
 export async function noteExpiry(
   db: Executor,
   companyId: string,
@@ -155,7 +155,7 @@ export async function takeInvitation(tx: Tx, companyId: string, email: string) {
     .executeTakeFirst()
 }
 
-/** False if there is none with this id. Its tokens open nothing from the commit on. */
+/** False if there is none with this id. Its tokens no longer work after the commit. */
 export async function deleteInvitation(tx: Tx, companyId: string, id: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom('invitations')
@@ -165,7 +165,7 @@ export async function deleteInvitation(tx: Tx, companyId: string, id: string): P
   return numDeletedRows > 0n
 }
 
-/** If the member may no longer send any. Call it after the member was changed. */
+/** If the member may no longer send invitations. Call it after the change of the member. */
 export async function dropInvitationsOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await tx
     .deleteFrom('invitations as i')

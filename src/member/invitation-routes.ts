@@ -11,7 +11,7 @@ import * as schemas from './schemas.ts'
 
 const operation = operationsOf('members')
 
-/** Invitations, for those who may manage members; behind the permission guard and that of recent authentication. */
+/** For users who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/invitations',

@@ -18,12 +18,12 @@ import * as repository from './invitation-repository.ts'
 import { countMembers, lockQuotas } from './repository.ts'
 import type { InvitationBody } from './schemas.ts'
 
-/** Invitations: who invites must have the right to until the link is followed. */
+/** The sender of an invitation must keep the right to invite until the link is followed. */
 
 type Quotas = Config['quotas']
 
 /**
- * In place of an older one to the same e-mail. An operator has no network.
+ * Replaces an older one to the same email. An operator has no network.
  * @throws Problem not_found unless the company is active, already_member, quota_reached, invalid_request
  */
 export async function open(
@@ -39,7 +39,7 @@ export async function open(
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()
   const now = new Date(given.now)
-  // With the network of a member its mails share what the recipient gets, since anybody can be invited.
+  // A member's network limits what the recipient gets, because anyone can be invited.
   const mailId = await act.mail({ kind: 'invitation', recipient: email, data: { role }, network })
   const id = newId(system)
   // The invitation is locked before the quotas, as in `resend`.
@@ -83,7 +83,7 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
       const { email, role } = await requireInvitation(tx, companyId, id)
       const mailId = await mail({ kind: 'invitation', recipient: email, data: { role }, network })
       if (!(await repository.renewInvitation(tx, companyId, { id, mailId, now }))) throw noSuchInvitation()
-      // It can have lapsed, and others have taken its place.
+      // It can have expired, and others can have taken its room.
       await requireRoom(tx, companyId, config.quotas, { email, now })
       await requireFewInvitations(tx, companyId, config.quotas, { email, now })
       await audit('invite_resend', { subject: email })
@@ -91,7 +91,7 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
   })
 }
 
-/** No link of it works from the commit on. @throws Problem permission_denied, not_found */
+/** Its links no longer work after the commit. @throws Problem permission_denied, not_found */
 export async function withdraw(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId } = actor.session
   const { email } = await requireInvitation(context.db, companyId, id)
@@ -116,8 +116,8 @@ function noSuchInvitation(): Problem {
 }
 
 /**
- * An open invitation keeps room for its member, so a full company is refused when it invites, not when somebody accepts: then
- * there is no `invited`. Transactions that add some go one after the other. @throws Problem quota_reached
+ * An open invitation keeps room for its member, so a full company is refused when it invites. To accept one,
+ * leave out `invited`. Transactions that add members wait for each other. @throws Problem quota_reached
  */
 export async function requireRoom(
   tx: Tx,
@@ -134,7 +134,7 @@ export async function requireRoom(
   )
 }
 
-/** Those that members send. @throws Problem quota_reached if too many are open in trial */
+/** For invitations from members. @throws Problem quota_reached if too many are open in trial */
 async function requireFewInvitations(
   tx: Tx,
   companyId: string,

@@ -8,7 +8,7 @@ import { countChangeOf, noSuchMember, onMember } from './changes.ts'
 import { findMember, type Member } from './repository.ts'
 import type { MemberChangeBody } from './schemas.ts'
 
-/** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
+/** Admins cannot change themselves, so concurrent changes cannot leave a company without an admin. */
 
 /** @throws Problem not_found */
 export async function requireMember({ db }: Context, companyId: string, memberId: string): Promise<Member> {

@@ -8,7 +8,7 @@ import { isPasswordOver } from '../session/session-fragments.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
 
-/** Times in RFC 3339, as JSON of the database has them. `WorkingPasswords` of the schemas says when each is null. */
+/** Times in RFC 3339, from JSON of the database. The schema `WorkingPasswords` explains when each is null. */
 type WorkingPassword = Record<'hint' | 'createdAt' | 'lastUsedAt' | 'expiresAt', string | null>
 
 export interface Member {
@@ -21,14 +21,14 @@ export interface Member {
   status: 'active' | 'disabled'
   emailVerified: boolean
   secondFactors: FactorKind[]
-  /** Of a service member: those that work, the newest first; null for a person. */
+  /** Working passwords of a service account, the newest first; null for a person. */
   passwords: WorkingPassword[] | null
   /** To the hour; null if never. */
   lastSignInAt: Date | null
   createdAt: Date
 }
 
-/** That of before the table has no row before it is replaced. */
+/** A password from before the table has no row until it is replaced. */
 const passwords = sql`case u.kind when 'service' then (
     select coalesce(json_agg(json_build_object('hint', p.hint, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at,
       'expiresAt', case when p.password_epoch < u.password_epoch then u.former_password_until end)
@@ -50,7 +50,7 @@ const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignme
 const select = (from: RawBuilder<unknown>) => sql<Member>`select ${columns} from ${from}`
 
 interface Filter {
-  /** A part of name or e-mail, accents and case aside. */
+  /** Part of the name or email, ignoring accents and case. */
   search?: string | undefined
   role?: string | undefined
   status?: Member['status'] | undefined
@@ -61,7 +61,7 @@ const areIn = (companyId: string, { search, role, status }: Filter) => {
   if (role !== undefined) conditions.push(sql`u.role = ${role}`)
   if (status !== undefined) conditions.push(sql`u.status = ${status}`)
   if (search !== undefined)
-    // The name as it is, too, since an instance from before the column writes that alone.
+    // The name itself too, because instances from before the search column write only the name.
     conditions.push(sql`(strpos(u.search_name, ${searchFormOf(search)}) > 0
       or strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, ${normalizeEmail(search)}) > 0)`)
   return sql.join(conditions, sql` and `)
@@ -94,8 +94,8 @@ export async function findMember(db: Executor, companyId: string, memberId: stri
 }
 
 /**
- * Locks both in the order of their keys, and returns the member. The actor's right is read after this: of two admins who
- * demote each other, the second finds that it has none.
+ * Locks both in the order of their keys, and returns the member. The actor's right is read after this: of two
+ * admins who demote each other, the second no longer has it.
  */
 export async function lockActorAndMember(tx: Tx, companyId: string, actorId: string, memberId: string) {
   const { rows } = await select(sql`(
@@ -107,7 +107,7 @@ export async function lockActorAndMember(tx: Tx, companyId: string, actorId: str
   return rows.find(({ id }) => id === memberId)
 }
 
-/** Locks the subscription of a company, so that one transaction at a time adds to what is counted. True in trial. */
+/** Locks the subscription, so that one transaction at a time adds to what is counted. True on a trial. */
 export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
   const subscription = await tx
     .selectFrom('subscriptions')
@@ -120,7 +120,7 @@ export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
 
 const MAX_LISTED = 100
 
-/** What an account has added to its company since a time, and what outlives a reset of the account. */
+/** What an account has added to its company since a time. A reset of the account does not remove it. */
 export async function listAdditions(
   db: Executor,
   companyId: string,

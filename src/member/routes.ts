@@ -9,10 +9,10 @@ import { changeCompany, endOtherSessionsOfCompany } from './company.ts'
 import * as members from './members.ts'
 import { countMembers, listMembers, type Member } from './repository.ts'
 import * as schemas from './schemas.ts'
-import { addServiceMember, replacePassword } from './service-members.ts'
+import { addServiceAccount, replacePassword } from './service-members.ts'
 import { ServicePasswordBody, ServicePasswordReply } from './service-password-schemas.ts'
 
-/** The members of a company, and the company, for those who may manage members; behind the permission guard and that of recent authentication. */
+/** For users who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()
@@ -24,7 +24,7 @@ const routes: Routes<Context> = async (app, options) => {
 }
 
 const operation = operationsOf('members')
-/** All that is done to a member. */
+/** Of every route that names a member. */
 const problems = ['not_found'] as const
 
 const reading: Routes<Context> = async (app, { context }) => {
@@ -118,7 +118,7 @@ const services: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       reply.code(201)
-      return await addServiceMember(context, actorOf(request, context), request.body)
+      return await addServiceAccount(context, actorOf(request, context), request.body)
     },
   )
 

@@ -11,15 +11,15 @@ import { requireRoom } from './invitations.ts'
 import type { ServiceMemberBody } from './schemas.ts'
 import { replaceServicePassword } from './service-passwords-repository.ts'
 
-/** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
+/** Service accounts sign in by passwords that admins see once. They get no email. */
 
 /** Nobody is invited there. */
 const NOBODY = ''
-/** Names can be equal, e-mails not. */
+/** Names can be equal, emails cannot. */
 const MAX_TRIES = 20
 
 /** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited */
-export async function addServiceMember(
+export async function addServiceAccount(
   context: Context,
   actor: Actor,
   { role, assignments, ...given }: Static<typeof ServiceMemberBody>,
@@ -32,7 +32,7 @@ export async function addServiceMember(
     const at = new Date(actor.now)
     const { password, ...stored } = generateServicePassword(opaque)
     const first = { ...stored, at, createdBy, previousValidSeconds: 0 }
-    // Of instances from before service passwords, none matches an empty hash.
+    // Instances from before service passwords match nothing against an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, audit }) => {
       await requireRoom(tx, companyId, config.quotas, { email: NOBODY, now: at })
@@ -53,7 +53,7 @@ export async function addServiceMember(
 
 export interface ReplacedPassword {
   password: string
-  /** Null if the one before is dead at once. */
+  /** Null if the previous password stops working immediately. */
   previousExpiresAt: Date | null
 }
 
@@ -72,7 +72,7 @@ export async function replacePassword(
   })
 }
 
-/** A password ends with the sessions that it opened. @throws Problem permission_denied, session_ended, not_found */
+/** A password takes its sessions with it. @throws Problem permission_denied, session_ended, not_found */
 export async function replacePasswordAs(
   context: ActContext & Pick<Context, 'opaque'>,
   actor: Actor | Operator,
@@ -86,7 +86,7 @@ export async function replacePasswordAs(
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)
       throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
-    // Instances from before service passwords know of this alone.
+    // Instances from before service passwords only check sessions.
     if (previousExpiresAt === null) await endUserSessions(tx, companyId, memberId, 'password_reset')
     const details = previousExpiresAt ? { previousExpiresAt } : undefined
     await audit('service_password', { subject: memberId, details })
@@ -94,7 +94,7 @@ export async function replacePasswordAs(
   })
 }
 
-/** The words of a name, as far as an e-mail can have them. */
+/** The words of a name, without characters that an email cannot contain. */
 function slugOf(name: string): string {
   const words = name
     .normalize('NFKD')

@@ -2,7 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { optionalBody } from '../http/body.ts'
 import { body, field, object, Time } from '../http/fields.ts'
 
-/** What requests and answers say of service passwords. */
+/** Service passwords in requests and responses. */
 
 export const orNull = <Schema extends TSchema>(schema: Schema, description: string, example: unknown) =>
   Type.Union([schema, Type.Null()], { description, examples: [example] })

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Tx } from '../database/connect.ts'
 
-/** Passwords of service members. The row of the user says which of them work: see `isPasswordOver`. */
+/** Passwords of service accounts. The user's row decides which of them work: see `isPasswordOver`. */
 
 interface NewPassword {
   digest: Buffer
@@ -13,8 +13,8 @@ interface NewPassword {
 }
 
 /**
- * Also gives a new member their first one. Until when the one before works too, by the clock of the database: null for not at
- * all, undefined if there is no such service member. Those before it are dead, and with each the sessions that it opened.
+ * Returns until when the previous password works, by the database's clock: null if it does not, or there is
+ * none; undefined without such a service account. Older passwords stop working, with their sessions.
  */
 export async function replaceServicePassword(
   tx: Tx,
@@ -31,7 +31,8 @@ export async function replaceServicePassword(
       update users u set locked_out_at = null, password_epoch = f.password_epoch + 1,
         former_password_until = case when ${previousValidSeconds}::int > 0
           then clock_timestamp() + make_interval(secs => ${previousValidSeconds}::int) end,
-        password_hash = case when ${previousValidSeconds}::int > 0 and f.password_epoch = 0 then f.password_hash else '' end
+        password_hash = case when ${previousValidSeconds}::int > 0 and f.password_epoch = 0
+          then f.password_hash else '' end
       from former f where u.company_id = f.company_id and u.user_id = f.user_id
       returning u.company_id, u.user_id, u.password_epoch, u.password_hash, u.former_password_until
     ), dropped as (

@@ -21,9 +21,9 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { learnNetwork } from '../session/known-clients.ts'
 import type { AcceptBody, AccountBody, RegisterBody, ResetBody } from './schemas.ts'
 
-/** A mailed token proves that the client reads the e-mail. Each attempt to use one is counted first. */
+/** An emailed token proves that the client reads the email. Each attempt to use one is counted first. */
 
-/** The admin must verify the e-mail first. @throws Problem invalid_request, rate_limited, overloaded */
+/** The admin must verify the email first. @throws Problem invalid_request, rate_limited, overloaded */
 export async function register(context: Context, company: Static<typeof RegisterBody>, received: Received) {
   const { db, config, system, hasher, counters } = context
   const { client, now } = received
@@ -45,7 +45,7 @@ export async function register(context: Context, company: Static<typeof Register
   })
 }
 
-/** A refused password counts against a limit of its own, since its estimate costs something. */
+/** A refused password counts against its own limit, because estimating it is costly. */
 async function checkChosen(
   { config, counters, hasher, isBreached }: Omit<Context, 'hasher'> & Checks,
   password: string,
@@ -76,15 +76,15 @@ export async function verifyEmail(context: Context, token: string, received: Rec
     const { audit, mail } = actIn(tx, context.system, { companyId, ...proven }, received)
     await audit('verify_email')
     const companyHandle = await giveHandle(tx, context, companyId, now)
-    // The first that names the handle, which people need on another device.
+    // The first email that names the handle, which people need on a different device.
     await mail({ kind: 'companies', recipient: email, data: { isJustVerified: true } })
     return { companyId, companyHandle, email }
   })
 }
 
 /**
- * Queues a mail, which the sender drops without an account. No account is looked up, so that the answer reveals
- * none, or audited, since anyone could fill the trail. @throws Problem rate_limited
+ * Queues an email, which the sender drops if there is no account. The account is not looked up, so that the
+ * response reveals nothing, nor audited, because anyone could fill the trail. @throws Problem rate_limited
  */
 export async function requestMail(
   { db, config, system, counters }: Context,
@@ -95,18 +95,18 @@ export async function requestMail(
   const named = readNamedCompany(account)
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
-  // First: this bounds the rows of the outbox, and the counters below. Neither is noted, since the second names an account.
+  // First: this bounds the outbox and the counters below. No limit is noted: the second names an account.
   await counters.consumeFor(config.limits.mailRequests, byNetwork(network), { now }, async () => {
     const companyId = await resolveCompany(db, named)
     const queue = () =>
       queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
     try {
-      // By company, so that requests in one leave those of another, and by network, so that a stranger leaves
-      // those of the owner.
+      // By company, so that requests in one company do not count in others, and by network, so that a
+      // stranger cannot use up the owner's.
       const requester = byNetwork(network, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, requester, { now }, queue)
     } catch (error) {
-      // Enough mails were requested: the same answer.
+      // Enough emails were requested: the response is the same.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
     }
   })
@@ -120,12 +120,12 @@ export async function previewReset(context: Context, token: string, received: Re
   return { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }
 }
 
-/** The email about a reset names what the account added in these days: a thief of the password could have. */
+/** The email about a reset lists what the account added in this time, maybe by a stolen password. */
 const ADDITIONS_MS = 7 * 86_400_000
 
 /**
- * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
- * invitations. @throws Problem invalid_request, rate_limited, overloaded
+ * An emailed token sets a password, verifies the email, ends the user's sessions, and withdraws invitations.
+ * @throws Problem invalid_request, rate_limited, overloaded
  */
 export async function resetPassword(
   context: Context,
@@ -146,9 +146,9 @@ export async function resetPassword(
     const { userId, isFirst } = proven
     if (isFirst) await giveHandle(tx, context, companyId, now)
     await endUserSessions(tx, companyId, userId, 'password_reset')
-    // An attacker with the former password could have sent them.
+    // An attacker with the previous password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
-    // Others' guesses must not lock out a member who resets the password from a new network.
+    // Guesses by others must not lock out a member who resets the password from a new network.
     await learnNetwork(context, tx, { companyId, userId }, client.network, now)
     const additionsSince = new Date(now - ADDITIONS_MS).toISOString()
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
@@ -176,7 +176,7 @@ async function peekInvitation(context: Context, token: string, { now }: Received
   return { ...found, role: invitation.role }
 }
 
-/** The e-mail counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
+/** The email counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
 export async function acceptInvitation(
   context: Context,
   { token, password, ...given }: Static<typeof AcceptBody>,
@@ -197,7 +197,7 @@ export async function acceptInvitation(
     await requireRoom(tx, companyId, config.quotas)
     const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
-    // Meanwhile the company has a user with this e-mail.
+    // The company has gained a user with this email in the meantime.
     if (userId === undefined) throw noSuchToken()
     const act = actIn(tx, system, { companyId, userId }, received)
     const { invitedBy } = invited

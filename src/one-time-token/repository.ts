@@ -3,39 +3,40 @@ import type { Executor, Tx } from '../database/connect.ts'
 import type { TokenPurpose } from '../database/schema.ts'
 import { deleteUnsentResets, lockUnsent } from '../mail/repository.ts'
 
-/** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by hash alone. */
+/** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by their hash. */
 
 export interface NewToken {
   purpose: TokenPurpose
   email: string
   hash: Buffer
   role: string | null
-  /** Whose e-mail it changes, or whose account it restores; null for other purposes. */
+  /** The user whose email it changes, or whose account it restores; null for other purposes. */
   userId: string | null
-  /** Of a change of e-mail: whether a second factor was proven when it was requested. */
+  /** Whether a second factor was proven when a new email was requested. */
   isFactorProven: boolean
   mailId: string
   createdAt: Date
   expiresAt: Date
 }
 
-/** A user can have several links to undo, each for another change. */
+/** A user can have several links to undo, each for a different change. */
 const isForTheSame = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`(
-  ${other}.company_id = ${token}.company_id and ${other}.purpose = ${token}.purpose and ${other}.purpose <> 'undo'
+  ${other}.company_id = ${token}.company_id
+  and ${other}.purpose = ${token}.purpose and ${other}.purpose <> 'undo'
   and ${other}.email = ${token}.email and ${other}.user_id is not distinct from ${token}.user_id
 )`
 
-/** By the count of the database, or by the clocks of instances from before it counted. */
+/** By the database's count, or by the clocks of instances from before it counted. */
 const isLater = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`coalesce(
   ${other}.request_number > ${token}.request_number, ${other}.created_at > ${token}.created_at
 )`
 
-/** Whether the mail server has accepted the mail of a later token than `t`. */
+/** Whether a mail server has accepted the email of a later token than `t`. */
 const isReplaced = sql<boolean>`exists (
   select from one_time_tokens n where ${isForTheSame(sql`n`, sql`t`)} and n.is_sent and ${isLater(sql`n`, sql`t`)}
 )`
 
-/** False if replaced, or its mail is gone. The mail stays locked: what deletes it then finds the token. */
+/** False if replaced, or its email is gone. The email stays locked: what deletes it also finds the token. */
 export async function insertToken(
   db: Executor,
   companyId: string,
@@ -77,7 +78,7 @@ export async function noteSent(
       and ${isForTheSame(sql`l`, sql`s`)} and not ${isLater(sql`l`, sql`s`)}`.execute(db)
 }
 
-/** Of a link that nobody is emailed. A link that is emailed later replaces it. */
+/** For a link that is not emailed. A link that is emailed later replaces it. */
 export async function insertPrintedReset(
   tx: Tx,
   companyId: string,
@@ -111,7 +112,7 @@ export interface ConsumedToken {
   isFactorProven: boolean
 }
 
-/** Deletes all of its purpose and e-mail. Others wait for the locks, in one order, and then find no row. */
+/** Deletes all tokens of its purpose and email. Concurrent requests wait for the locks, and find no row. */
 export async function consumeTokenAcrossCompanies(tx: Tx, purpose: TokenPurpose, hash: Buffer, now: Date) {
   const { rows } = await sql<ConsumedToken>`
     with locked as (
@@ -145,12 +146,12 @@ export async function deleteUnsentResetsTo(tx: Tx, companyId: string, email: str
 }
 
 export async function deleteResetTokens(tx: Tx, companyId: string, email: string): Promise<void> {
-  // First the mails: this waits for tokens being inserted for them, which the next statement then sees.
+  // Emails first: this waits for tokens that are being inserted for them, which the next statement then sees.
   await deleteUnsentResetsTo(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
-/** Links to undo stay. Mails that wait find no user and are not sent; locking them here breaks the order. */
+/** Links to undo stay. Queued emails find no user and are not sent; locking them breaks the lock order. */
 export async function deleteLinksTo(tx: Tx, companyId: string, email: string): Promise<void> {
   await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
@@ -159,7 +160,7 @@ export async function deleteInvitationTokens(tx: Tx, companyId: string, email: s
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
-/** Also those that were mailed to former e-mails. Those of a different member whose email it was stay. */
+/** Also tokens sent to the member's previous emails. Those of a different member who had this email stay. */
 export async function deleteTokensOf(
   tx: Tx,
   companyId: string,
@@ -198,8 +199,8 @@ export async function findUndoAcrossCompanies(db: Executor, hash: Buffer, now: D
 }
 
 /**
- * Returns the e-mail that the member gets back. Also deletes the member's later and other links. Earlier undos stay: their
- * mailbox wins over this one.
+ * Returns the email that the member gets back. Also deletes the member's other links and later undos. Earlier
+ * undos stay, because their mailbox wins over this one.
  */
 export async function consumeUndo(
   tx: Tx,

@@ -8,11 +8,12 @@ import { byNetwork } from '../limits/subject.ts'
 import * as repository from './repository.ts'
 
 /**
- * One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. Their form: the
- * cell, if there is one, the purpose, `_`, and 32 random bytes in base64url. @throws Problem invalid_request if one is not valid
+ * One-time tokens are created when their email is sent, and consumed in the transaction of their effect. Form:
+ * the cell, if any, the purpose, `_`, and 32 random bytes in base64url.
+ * @throws Problem invalid_request for an invalid token
  */
 
-/** From the sending of the mail. */
+/** Starts when the email is sent. */
 const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   verify: 24 * 3600,
   reset: 3600,
@@ -21,7 +22,7 @@ const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   undo: 72 * 3600,
 }
 
-/** As long as an invitation: an operator passes it on. */
+/** As long as an invitation, because an operator passes it on. */
 const PRINTED_SECONDS = 72 * 3600
 
 type Reading = Pick<Context, 'db' | 'opaque'>
@@ -39,7 +40,7 @@ export async function countAttempt(
   await counters.consume(config.limits.oneTimeTokens, byNetwork(received.client.network), received)
 }
 
-/** Null if a later request has a token for the same, or its mail is gone. The lifetime starts at `now`. */
+/** Null if a later request has a token for the same, or its email is gone. The lifetime starts at `now`. */
 export async function issueToken(
   { db, opaque }: { db: Executor; opaque: Opaque },
   companyId: string,
@@ -49,7 +50,7 @@ export async function issueToken(
   const expiresAt = new Date(now + LIFETIME_SECONDS[about.purpose] * 1000)
   const row = { ...about, hash, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
-  /** Replaces older tokens. Call it after the mail is sent: an earlier link is valid until then. */
+  /** Replaces older tokens. Call it after the email is sent: an earlier link works until then. */
   const noteSent = () => repository.noteSent(db, companyId, row)
   return { token, expiresAt, noteSent }
 }
@@ -97,7 +98,7 @@ export async function consumeToken<Result>(
   const hash = opaque.hash(token, `${purpose}_`)
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
-    // The lock order of a password change, too: mails, tokens, user, sessions.
+    // The lock order of a password change too: emails, tokens, user, sessions.
     if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()
