@@ -154,12 +154,15 @@ export async function findNames(
   companyId: string,
   entries: Pick<TrailEntry, 'actor' | 'subject'>[],
 ): Promise<Record<string, string>> {
-  const ids = new Set(entries.flatMap(({ actor, subject }) => [actor, subject]))
-  const { rows } = await sql<{ id: string; name: string }>`
-    select user_id as id, name from users
-    where company_id = ${companyId} and status <> 'deleted'
-      and user_id = any(${[...ids].filter((id) => id !== null && ID.test(id))}::uuid[])`.execute(db)
-  return Object.fromEntries(rows.map(({ id, name }) => [id, name]))
+  const ids = new Set(entries.flatMap(({ actor, subject }) => [actor ?? '', subject ?? '']))
+  const users = await db
+    .selectFrom('users')
+    .select(['user_id', 'name'])
+    .where('company_id', '=', companyId)
+    .where('status', '<>', 'deleted')
+    .where('user_id', '=', ({ fn, val }) => fn.any(val([...ids].filter((id) => ID.test(id)))))
+    .execute()
+  return Object.fromEntries(users.map(({ user_id, name }) => [user_id, name]))
 }
 
 interface Day {
@@ -194,29 +197,27 @@ export async function countDaily(
   return rows
 }
 
-/** Of one minute, network, reason and member. */
-interface RefusedSignIns {
-  minute: Date
-  network: string
-  reason: string
-  count: number
-  userId: string | null
-  lastEmail: string
-}
-
 /** The newest first; of a person, also those whose last e-mail was theirs. */
 export async function listRefusedSignIns(
   db: Executor,
   companyId: string,
   { person, max }: { person?: Person | undefined; max: number },
-): Promise<RefusedSignIns[]> {
-  const isOf =
-    person === undefined ? sql`true` : sql`(user_id = ${person.userId}::uuid or last_email = ${person.email})`
-  const { rows } = await sql<RefusedSignIns>`
-    select minute, network, coalesce(reason, 'refused') as reason, count, user_id as "userId", last_email as "lastEmail"
-    from refused_sign_ins
-    where company_id = ${companyId} and ${isOf}
-    order by minute desc, network, kind
-    limit ${max}`.execute(db)
-  return rows
+) {
+  return await db
+    .selectFrom('refused_sign_ins')
+    .select(({ fn, val }) => [
+      'minute',
+      'network',
+      fn.coalesce('reason', val('refused')).as('reason'),
+      'count',
+      'user_id as userId',
+      'last_email as lastEmail',
+    ])
+    .where('company_id', '=', companyId)
+    .where(({ or, lit }) => (person ? or({ user_id: person.userId, last_email: person.email }) : lit(true)))
+    .orderBy('minute', 'desc')
+    .orderBy('network')
+    .orderBy('kind')
+    .limit(max)
+    .execute()
 }

@@ -43,23 +43,20 @@ export const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sig
   case when s.superseded > 0 then json_build_object('superseded', s.superseded) end as details,
   null::uuid as "sessionId", s.ip_address as "ipAddress", null as reason, s.count`
 
-interface ServiceSignIns {
-  minute: Date
-  userId: string
-  network: string
-  count: number
-}
-
 /** The newest first; with `userId`, only of this account. */
 export async function listServiceSignIns(
   db: Executor,
   companyId: string,
   { userId, max }: { userId?: string | null | undefined; max: number },
-): Promise<ServiceSignIns[]> {
-  const { rows } = await sql<ServiceSignIns>`
-    select minute, user_id as "userId", network, count from service_sign_ins
-    where company_id = ${companyId} and ${userId === undefined ? sql`true` : sql`user_id = ${userId}::uuid`}
-    order by minute desc, user_id, network
-    limit ${max}`.execute(db)
-  return rows
+) {
+  return await db
+    .selectFrom('service_sign_ins')
+    .select(['minute', 'user_id as userId', 'network', 'count'])
+    .where('company_id', '=', companyId)
+    .where((eb) => (userId === undefined ? eb.lit(true) : eb('user_id', '=', userId)))
+    .orderBy('minute', 'desc')
+    .orderBy('user_id')
+    .orderBy('network')
+    .limit(max)
+    .execute()
 }

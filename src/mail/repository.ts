@@ -103,16 +103,17 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
 }
 
 /** Without mails that wait for their round: strangers can cause many of them, and nothing is wrong then. */
-export interface Backlog {
-  waiting: number
-  oldest: Date | null
-}
-
-export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog> {
-  const { rows } = await sql<Backlog>`
-    select count(*)::int as waiting, min(created_at) as oldest from mail_outbox
-    where sent_at is null and failed_at is null and (turn is null or counted_at is not null)`.execute(db)
-  return rows[0] ?? { waiting: 0, oldest: null }
+export async function readBacklogAcrossCompanies(db: Executor) {
+  return await db
+    .selectFrom('mail_outbox')
+    .select(({ cast, fn }) => [
+      cast<number>(fn.countAll(), 'integer').as('waiting'),
+      fn.min<Date | null>('created_at').as('oldest'),
+    ])
+    .where('sent_at', 'is', null)
+    .where('failed_at', 'is', null)
+    .where((eb) => eb.or([eb('turn', 'is', null), eb('counted_at', 'is not', null)]))
+    .executeTakeFirstOrThrow()
 }
 
 /** The address can have been that of a different member, whose mail names that one. */

@@ -3,12 +3,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../http/logs.ts'
 import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
-import {
-  type Backlog,
-  type DueMail,
-  readBacklogAcrossCompanies,
-  takeDueMailsAcrossCompanies,
-} from './repository.ts'
+import { type DueMail, readBacklogAcrossCompanies, takeDueMailsAcrossCompanies } from './repository.ts'
 import { MAX_CONNECTIONS, openTransport } from './transport.ts'
 
 /** A mail is sent once, unless an instance dies after the server's acceptance and before it is stored. */
@@ -107,6 +102,7 @@ interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
 }
 
 const READING_MS = 1_000
+type Backlog = Awaited<ReturnType<typeof readBacklogAcrossCompanies>>
 const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
 /** Sends mail once started, and exports metrics of the waiting mail. One sender is enough for a machine. */

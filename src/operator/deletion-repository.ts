@@ -161,10 +161,10 @@ export async function deleteEventsAcrossCompanies(
   signal?: AbortSignal,
 ): Promise<number> {
   let deleted = 0
-  while (!signal?.aborted) {
+  for (let last = 1; last > 0 && !signal?.aborted; deleted += last) {
     // The first statement also finds those that others had locked. For the rest, what is deleted would be read again.
     const start = deleted === 0 ? sql`1` : sql`(select greatest(1, deleted_position) from event_feed)`
-    const { rows } = await sql<{ gone: number }>`
+    const { numAffectedRows = 0n } = await sql`
       with feed as (select from event_feed for update skip locked), old as (
         -- Stored before there were positions. With equal positions, the index is in the order of storage.
         select row_id, received_at < ${before} as is_due
@@ -192,16 +192,12 @@ export async function deleteEventsAcrossCompanies(
           order by feed_position desc, company_id desc, event_id collate "C" desc limit 1
         ) l
         where (f.deleted_position, f.deleted_company_id, f.deleted_event_id collate "C") < (l.feed_position, l.company_id, l.event_id)
-      ), gone as (
-        -- Locked rows stay where they are. Their keys would be read all over their index.
-        delete from events where ctid = any(array(
-          select row_id from old where is_due union all select row_id from front where is_due
-        )) returning 1
       )
-      select count(*)::int as gone from gone`.execute(db)
-    const gone = rows[0]?.gone ?? 0
-    deleted += gone
-    if (gone === 0) break
+      -- Locked rows stay where they are. Their keys would be read all over their index.
+      delete from events where ctid = any(array(
+        select row_id from old where is_due union all select row_id from front where is_due
+      ))`.execute(db)
+    last = Number(numAffectedRows)
   }
   return deleted
 }
@@ -224,22 +220,26 @@ function sinceOf({ since }: Pick<Lapse, 'since'>): RawBuilder<unknown> {
 
 // These two are for when no instance runs.
 export async function deleteAllAcrossCompanies(tx: Tx, table: Table): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`delete from ${sql.table(table)}`.execute(tx)
-  return Number(numAffectedRows)
+  const { numDeletedRows } = await tx.deleteFrom(table).executeTakeFirst()
+  return Number(numDeletedRows)
 }
 
 export async function deleteUnsentMailsAcrossCompanies(tx: Tx): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from mail_outbox where sent_at is null and failed_at is null`.execute(tx)
-  return Number(numAffectedRows)
+  const { numDeletedRows } = await tx
+    .deleteFrom('mail_outbox')
+    .where('sent_at', 'is', null)
+    .where('failed_at', 'is', null)
+    .executeTakeFirst()
+  return Number(numDeletedRows)
 }
 
 /** Makes the partitions of the coming months, and drops those that are older than the retention; returns how many. */
 export async function maintainAuditTrail(db: Executor, retentionDays: number): Promise<number> {
   // The function decides by the clock of the database, and keeps the trail for at least 90 days.
-  const { rows } = await sql<{ dropped: number }>`
-    select maintain_audit_trail(${retentionDays}::int) as dropped`.execute(db)
-  return rows[0]?.dropped ?? 0
+  const { dropped } = await db
+    .selectNoFrom(({ fn, val }) => fn<number>('maintain_audit_trail', [val(retentionDays)]).as('dropped'))
+    .executeTakeFirstOrThrow()
+  return dropped
 }
 
 /** So that events to come are behind all that readers have seen, and belong to this cluster. */

@@ -25,30 +25,26 @@ export interface FeedEvent extends EventPosition {
 export const OLD = '0'
 
 /** What no transaction in progress, and none to come, has: all events before it are there. */
-const end = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from event_feed)`
+const end: RawBuilder<string> = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from event_feed)`
 
 /** Not by the collation of the database: a cursor holds in another cluster too. */
 const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`
 /** Of `OLD`: that of the index of keys, which compares bytes too, so they need none of their own. */
 const oldOrder = sql`e.company_id, e.event_id using ~<~`
 
-export interface FeedState {
-  feedId: string
-  /** Whether it is the cluster that the positions are of. If not, a dump was restored, and nothing can be told. */
-  isSettled: boolean
-  /** The newest event that retention has deleted; at `OLD`, none. */
-  deleted: EventPosition
-}
-
-export async function readFeedState(db: Executor): Promise<FeedState> {
-  const { rows } = await sql<Omit<FeedState, 'deleted'> & EventPosition>`
-    select feed_id as "feedId", is_feed_settled() as "isSettled",
-      deleted_position as position, deleted_company_id as "companyId", deleted_event_id as "eventId"
-    from event_feed`.execute(db)
-  const [row] = rows
-  if (!row) throw new Error('event_feed has no row')
-  const { position, companyId, eventId, ...state } = row
-  return { ...state, deleted: { position, companyId, eventId } }
+/** The position is that of the newest event that retention has deleted; at `OLD`, none. */
+export async function readFeedState(db: Executor) {
+  return await db
+    .selectFrom('event_feed')
+    .select((eb) => [
+      'feed_id as feedId',
+      'deleted_position as position',
+      'deleted_company_id as companyId',
+      'deleted_event_id as eventId',
+      // Whether the positions are of this cluster. If not, a dump was restored, and they mean nothing.
+      eb.fn<boolean>('is_feed_settled').as('isSettled'),
+    ])
+    .executeTakeFirstOrThrow()
 }
 
 interface PageOptions {
@@ -167,15 +163,22 @@ async function readPage(
 
 /** The greatest position that can be read; null if there is none. */
 export async function findNewestPosition(db: Executor): Promise<string | null> {
-  const { rows } = await sql<{ position: string | null }>`
-    select max(feed_position) as position from events where feed_position < ${end}`.execute(db)
-  return rows[0]?.position ?? null
+  const { position } = await db
+    .selectFrom('events')
+    .select(({ fn }) => fn.max<string | null>('feed_position').as('position'))
+    .where('feed_position', '<', end)
+    .executeTakeFirstOrThrow()
+  return position
 }
 
 /** When the first event was received that is committed and cannot be read yet; null if there is none. */
 export async function findFirstWaitingAcrossCompanies(db: Executor): Promise<Date | null> {
-  const { rows } = await sql<{ receivedAt: Date }>`
-    select received_at as "receivedAt" from events where feed_position >= ${end}
-    order by feed_position limit 1`.execute(db)
-  return rows[0]?.receivedAt ?? null
+  const first = await db
+    .selectFrom('events')
+    .select('received_at as receivedAt')
+    .where('feed_position', '>=', end)
+    .orderBy('feed_position')
+    .limit(1)
+    .executeTakeFirst()
+  return first?.receivedAt ?? null
 }

@@ -51,7 +51,7 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
     const after = cursor?.after ?? BEGINNING
     const { events, isLast, reached } = await readAfter(db, after, { maxEvents, maxBytes: MAX_BYTES })
     // After the events: what was deleted before they were read counts.
-    const { feedId, isSettled, deleted } = await repository.readFeedState(db)
+    const { feedId, isSettled, ...deleted } = await repository.readFeedState(db)
     if (!isSettled) throw unsettled()
     if (cursor && cursor.feedId !== feedId) throw invalidCursor()
     if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, after: deleted }))

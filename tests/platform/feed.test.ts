@@ -226,7 +226,7 @@ test('a year outside of RFC 3339 comes as the nearest one inside', async () => {
 async function untilWaiting() {
   const query = vi.spyOn(pg.Client.prototype, 'query')
   const texts = () => query.mock.calls.map(([one]) => String(Object(one).text))
-  await expect.poll(texts).toContainEqual(expect.stringContaining('max(feed_position)'))
+  await expect.poll(texts).toContainEqual(expect.stringContaining('max("feed_position")'))
   query.mockRestore()
 }
 
