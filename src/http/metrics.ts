@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { getHeapStatistics } from 'node:v8'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
@@ -26,6 +27,26 @@ function showReading(registry: Registry, name: string, help: string, read: () =>
     registers: [registry],
     collect() {
       this.set(read())
+    },
+  })
+}
+
+const READING_MS = 1_000
+
+/** NaN while the database does not answer: then operators need the other metrics most. */
+export function showStored(
+  registry: Registry,
+  name: string,
+  help: string,
+  read: () => Promise<number>,
+): void {
+  new Gauge({
+    name: `gatehouse_${name}`,
+    help,
+    registers: [registry],
+    async collect() {
+      const reading = read().catch(() => Number.NaN)
+      this.set(await Promise.race([reading, sleep(READING_MS, Number.NaN, { ref: false })]))
     },
   })
 }

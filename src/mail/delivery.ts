@@ -16,12 +16,10 @@ const MAX_DELAY_MS = 3_600_000
 const ROUND_DELAY_MS = 5_000
 const NOTE_PAUSE_MS = 1_000
 
-/** `whenSent` runs after a mail server has accepted the letter, again if it fails. */
 interface ComposedLetter extends Letter {
+  /** Runs after a mail server has accepted the letter, again if it fails. */
   whenSent?(): Promise<void>
 }
-
-type WriteLetter = () => Promise<ComposedLetter | null>
 
 export interface DeliveryOptions {
   db: Kysely<Database>
@@ -30,7 +28,7 @@ export interface DeliveryOptions {
   /** Of mails to one e-mail that others can cause. */
   limit: Limit
   /** Null if the mail must not be sent, since it has no recipient. */
-  compose(mail: DueMail, now: number): Promise<WriteLetter | null>
+  compose(mail: DueMail, now: number): Promise<(() => Promise<ComposedLetter | null>) | null>
   note(end: 'sent' | 'waiting' | 'postponed' | 'failed' | 'fault', context: Record<string, unknown>): void
 }
 
@@ -42,15 +40,15 @@ export interface Delivery extends DeliveryOptions {
 }
 
 /** By when the mail server must have answered, and by when that must be stored: both before the lease of the mail ends. */
-export interface Deadlines {
+interface Deadlines {
   answered: AbortSignal
   noted: AbortSignal
 }
 
 /** One attempt, which never throws. */
 export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Deadlines): Promise<void> {
-  const { db, system, stopping, note } = delivery
-  const { mailId, kind, companyId, attempts: attempt } = mail
+  const { db, system, transport, limit, stopping, stopped, note } = delivery
+  const { mailId, kind, companyId, recipient, attempts: attempt } = mail
   const about = { mailId, mail: kind, companyId, attempt }
   let wasSent = false
   try {
@@ -59,15 +57,15 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Dead
     if (write && !(await isNext(delivery, mail, now))) return
     const letter = write && (await write())
     if (!letter) {
-      const share = { limit: delivery.limit, now: new Date(now) }
-      if (write && isLimited(mail)) await refundMail(db, mail.recipient, share)
+      if (write && isLimited(mail)) await refundMail(db, recipient, { limit, now: new Date(now) })
       return await deleteMail(db, companyId, mailId)
     }
     stopping.throwIfAborted()
-    const { file } = await send(delivery, mail, letter, deadlines.answered)
+    const message = { ...renderLetter(letter), id: mailId, kind, to: recipient, at: new Date(system.now()) }
+    const { file } = await transport.send(message, AbortSignal.any([deadlines.answered, stopped]))
     wasSent = true
     await noteSent(delivery, mail, letter, deadlines.noted)
-    note('sent', { ...about, ...(file !== undefined && { file }) })
+    note('sent', { ...about, file })
   } catch (error) {
     // The mail was sent, but that is not stored: after the lease it is sent again.
     if (wasSent) return note('fault', { ...about, err: error })
@@ -76,16 +74,6 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Dead
     const { end, ...context } = await ended
     note(end, { ...about, ...reason, ...context })
   }
-}
-
-async function send(
-  { system, transport, stopped }: Delivery,
-  { mailId: id, kind, recipient: to }: DueMail,
-  letter: ComposedLetter,
-  deadline: AbortSignal,
-): Promise<{ file?: string }> {
-  const message = { ...renderLetter(letter), id, kind, to, at: new Date(system.now()) }
-  return await transport.send(message, AbortSignal.any([deadline, stopped]))
 }
 
 function isLimited({ network, isCounted }: DueMail): boolean {
@@ -101,8 +89,7 @@ async function isNext({ db, limit, note }: Delivery, mail: DueMail, ms: number):
   // The mail is gone: its link was invalidated, or another sender has it.
   if (!decision) return false
   const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
-  const dueAt = new Date(dueAfter(decision, limit, ms))
-  const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAt }
+  const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAfter(decision, limit, ms) }
   // Although the recipient can get more, this mail is not next: the earlier ones must become due, too.
   if (!decision.freeAt) await wakeNextAcrossCompanies(db, mail.recipient, { limit, now })
   await settleMail(db, mail, { ...end, error: WAITED })
@@ -111,9 +98,10 @@ async function isNext({ db, limit, note }: Delivery, mail: DueMail, ms: number):
   return false
 }
 
-/** In milliseconds. If it comes later because of other mails, it waits again. */
-function dueAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): number {
-  return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + ROUND_DELAY_MS
+/** If it comes later because of other mails, it waits again. */
+function dueAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): Date {
+  if (!freeAt) return new Date(now + ROUND_DELAY_MS)
+  return new Date(freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000)
 }
 
 /** Retries while the database is away, as in a failover: a mail that is not marked as sent is sent again. */

@@ -7,13 +7,7 @@ export interface Letter {
   links?: { label: string; url: string }[]
 }
 
-export interface RenderedLetter {
-  subject: string
-  text: string
-  html: string
-}
-
-export function renderLetter({ name, subject, paragraphs, links = [] }: Letter): RenderedLetter {
+export function renderLetter({ name, subject, paragraphs, links = [] }: Letter) {
   const [first = '', ...rest] = paragraphs
   const greeting = name === undefined ? 'Hello,' : `Hello ${name},`
   const text = [greeting, first, ...links.map(({ label, url }) => `${label}:\n${url}`), ...rest]

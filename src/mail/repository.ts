@@ -127,9 +127,9 @@ const isMailOf = ({ userId, email }: { userId: string; email: string }) =>
 export async function deleteMailsTo(
   db: Executor,
   companyId: string,
-  { userId, email }: { userId: string; email: string },
+  recipient: { userId: string; email: string },
 ): Promise<void> {
-  await deleteMailsWhere(db, companyId, isMailOf({ userId, email }))
+  await deleteMailsWhere(db, companyId, isMailOf(recipient))
 }
 
 export async function deleteInvitationMails(db: Executor, companyId: string, recipient: string) {
@@ -142,12 +142,9 @@ export async function deleteUnsentUndos(
   companyId: string,
   { userId, requestNumber }: { userId: string; requestNumber: string },
 ): Promise<void> {
-  const isOfUser = sql`facts ->> 'userId' = ${userId} and kind = any(${UNDO_KINDS})`
-  await deleteMailsWhere(
-    db,
-    companyId,
-    sql`${isOfUser} and sent_at is null and failed_at is null and request_number >= ${requestNumber}`,
-  )
+  const isUnsent = sql`sent_at is null and failed_at is null and request_number >= ${requestNumber}`
+  const isUndo = sql`facts ->> 'userId' = ${userId} and kind = any(${UNDO_KINDS})`
+  await deleteMailsWhere(db, companyId, sql`${isUndo} and ${isUnsent}`)
 }
 
 /** Locks them in the order in which all requests lock them. */
@@ -168,12 +165,10 @@ export async function deleteNoticesTo(
   companyId: string,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
+  const isUnlocked = sql`(facts ->> 'userId' is not null or kind <> all(${Object.keys(LINKED_LETTERS)}))`
   await sql`
     delete from mail_outbox
-    where company_id = ${companyId}
-      and ${isMailOf({ userId, email })} and (facts ->> 'userId' is not null or kind <> all(${Object.keys(LINKED_LETTERS)}))`.execute(
-    db,
-  )
+    where company_id = ${companyId} and ${isMailOf({ userId, email })} and ${isUnlocked}`.execute(db)
 }
 
 /** Queues mail in the statement that causes it, so that both are committed together. */

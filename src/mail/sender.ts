@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, type Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../http/logs.ts'
+import { showStored } from '../http/metrics.ts'
 import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
 import { type DueMail, readBacklogAcrossCompanies, takeDueMailsAcrossCompanies } from './repository.ts'
 import { MAX_CONNECTIONS, openTransport } from './transport.ts'
@@ -20,25 +21,9 @@ const STOP_MS = 5_000
 const HAND_BACK_MS = 2_000
 const OUTAGE_PAUSE_MS = 5_000
 
-interface Sending extends Delivery {
-  /** The mails that are being sent, at most as many as there are connections. */
-  underWay: Set<Promise<void>>
-}
-
-export interface Sender {
-  start(): void
-  /** Resolves when the mail in progress is sent or handed back, after 7 s at most. */
-  stop(): Promise<void>
-}
-
-export function createSender(options: DeliveryOptions): Sender {
+export function createSender(options: DeliveryOptions) {
   const [stopping, stopped] = [new AbortController(), new AbortController()]
-  const sending = {
-    ...options,
-    underWay: new Set<Promise<void>>(),
-    stopping: stopping.signal,
-    stopped: stopped.signal,
-  }
+  const delivery = { ...options, stopping: stopping.signal, stopped: stopped.signal }
   let running: Promise<void> | undefined
   let ended: Promise<void> | undefined
 
@@ -52,8 +37,9 @@ export function createSender(options: DeliveryOptions): Sender {
 
   return {
     start() {
-      running ??= run(sending)
+      running ??= run(delivery)
     },
+    /** Resolves when the mail in progress is sent or handed back, after 7 s at most. */
     stop() {
       ended ??= stop()
       return ended
@@ -61,36 +47,37 @@ export function createSender(options: DeliveryOptions): Sender {
   }
 }
 
-async function run(sending: Sending): Promise<void> {
-  const { underWay, stopping } = sending
-  while (!stopping.aborted) {
+async function run(delivery: Delivery): Promise<void> {
+  /** The mails that are being sent, at most as many as there are connections. */
+  const underWay = new Set<Promise<void>>()
+  while (!delivery.stopping.aborted) {
     const room = MAX_CONNECTIONS - underWay.size
     // The time of the attempts starts before their leases do.
     const deadlines = { answered: AbortSignal.timeout(ATTEMPT_MS), noted: AbortSignal.timeout(NOTE_MS) }
-    const mails = await takeDue(sending, room)
+    const mails = await takeDue(delivery, room)
     for (const mail of mails) {
-      const delivery = deliver(sending, mail, deadlines).finally(() => underWay.delete(delivery))
-      underWay.add(delivery)
+      const sending = deliver(delivery, mail, deadlines).finally(() => underWay.delete(sending))
+      underWay.add(sending)
     }
     // If all connections are in use, more mail can be due, so this waits for one of them and not for the next poll.
     if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
-    else if (mails.length < room) await pause(sending, POLL_MS)
+    else if (mails.length < room) await pause(delivery, POLL_MS)
   }
   await Promise.all(underWay)
 }
 
-async function pause({ stopping: signal }: Sending, ms: number): Promise<void> {
+async function pause({ stopping: signal }: Delivery, ms: number): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => {})
 }
 
-async function takeDue(sending: Sending, max: number): Promise<DueMail[]> {
-  const { db, system, note } = sending
+async function takeDue(delivery: Delivery, max: number): Promise<DueMail[]> {
+  const { db, system, note } = delivery
   try {
     const now = new Date(system.now())
     return await takeDueMailsAcrossCompanies(db, { now, leaseMs: LEASE_MS, max })
   } catch (error) {
     note('fault', { err: error })
-    await pause(sending, OUTAGE_PAUSE_MS)
+    await pause(delivery, OUTAGE_PAUSE_MS)
     return []
   }
 }
@@ -101,12 +88,10 @@ interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
   log: Log
 }
 
-const READING_MS = 1_000
-type Backlog = Awaited<ReturnType<typeof readBacklogAcrossCompanies>>
 const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
 /** Sends mail once started, and exports metrics of the waiting mail. One sender is enough for a machine. */
-export function openMail({ config, registry, log, ...rest }: Options): Sender {
+export function openMail({ config, registry, log, ...rest }: Options) {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
     help: 'Attempts to send a mail, by how they ended: sent, waiting, postponed, failed, fault',
@@ -130,24 +115,10 @@ export function openMail({ config, registry, log, ...rest }: Options): Sender {
 }
 
 function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 'system'>): void {
-  const gauge = (name: string, help: string, read: (backlog: Backlog) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      async collect() {
-        const reading = readBacklogAcrossCompanies(db).catch(() => null)
-        // Operators need the other metrics most when the database does not answer.
-        const backlog = await Promise.race([reading, sleep(READING_MS, null, { ref: false })])
-        this.set(backlog ? read(backlog) : Number.NaN)
-      },
-    })
-  gauge(
-    'gatehouse_mail_waiting',
-    'Mails that are not sent yet, but for those that wait for their turn',
-    ({ waiting }) => waiting,
-  )
-  gauge('gatehouse_mail_oldest_seconds', 'How long the oldest of them has waited', ({ oldest }) =>
-    oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0,
-  )
+  const waiting = 'Mails that are not sent yet, but for those that wait for their turn'
+  showStored(registry, 'mail_waiting', waiting, async () => (await readBacklogAcrossCompanies(db)).waiting)
+  showStored(registry, 'mail_oldest_seconds', 'How long the oldest of them has waited', async () => {
+    const { oldest } = await readBacklogAcrossCompanies(db)
+    return oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0
+  })
 }

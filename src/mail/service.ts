@@ -22,10 +22,8 @@ export async function queueMail(
   { now, network, ...mail }: NewMail,
 ): Promise<string> {
   const mailId = newId(system)
-  const networks =
-    network === undefined
-      ? { network: null, widerNetwork: null }
-      : { network, widerNetwork: widerNetworkOf(network) }
-  await insertMail(db, companyId, { ...mail, ...networks, mailId, createdAt: new Date(now) })
+  const widerNetwork = network === undefined ? null : widerNetworkOf(network)
+  const queued = { ...mail, mailId, network: network ?? null, widerNetwork, createdAt: new Date(now) }
+  await insertMail(db, companyId, queued)
   return mailId
 }

@@ -4,11 +4,11 @@ import type { Readable } from 'node:stream'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config/config.ts'
 import type { MailKind } from './letters.ts'
-import type { RenderedLetter } from './render.ts'
+import type { renderLetter } from './render.ts'
 
 /** Sends mail to an SMTP server, or writes it to a folder if none is configured. */
 
-interface Message extends RenderedLetter {
+interface Message extends ReturnType<typeof renderLetter> {
   /** Becomes the Message-ID, also when the mail is sent again. */
   id: string
   kind: MailKind

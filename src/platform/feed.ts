@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import { showStored } from '../http/metrics.ts'
 import { ID, NIL_ID } from '../system.ts'
 import type { EventPosition, FeedEvent } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'
@@ -14,7 +15,6 @@ import * as repository from './feed-repository.ts'
 const MAX_BYTES = 8 * 1024 * 1024
 const TICK_MS = 400
 const MAX_WAITING = 100
-const READING_MS = 1_000
 
 const BEGINNING: EventPosition = { position: repository.OLD, companyId: NIL_ID, eventId: '' }
 
@@ -198,16 +198,9 @@ function unsettled(): Problem {
 
 /** Operators see by it a transaction that stays open: events that are committed wait for its end. */
 export function showFeedLag(registry: Registry, { db, system }: Pick<Context, 'db' | 'system'>): void {
-  new Gauge({
-    name: 'gatehouse_feed_lag_seconds',
-    help: 'How long the oldest event has waited that is committed and that the feed cannot give yet',
-    registers: [registry],
-    async collect() {
-      const reading = repository.findFirstWaitingAcrossCompanies(db).catch(() => undefined)
-      // Operators need the other metrics most when the database does not answer.
-      const first = await Promise.race([reading, sleep(READING_MS, undefined, { ref: false })])
-      if (first === undefined) this.set(Number.NaN)
-      else this.set(first === null ? 0 : Math.max(0, system.now() - first.getTime()) / 1000)
-    },
+  const help = 'How long the oldest event has waited that is committed and that the feed cannot give yet'
+  showStored(registry, 'feed_lag_seconds', help, async () => {
+    const first = await repository.findFirstWaitingAcrossCompanies(db)
+    return first ? Math.max(0, system.now() - first.getTime()) / 1000 : 0
   })
 }
