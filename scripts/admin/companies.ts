@@ -31,10 +31,10 @@ export const COMPANY_COMMANDS: Commands = {
   async 'company security COMPANY [--second-factor F]'(context, companyId, { 'second-factor': given }) {
     const policies = ['optional', 'admins', 'everyone'] as const
     const policy = given === undefined ? given : oneOf('second-factor', given, policies)
-    return { companyId, ...(await companySecurity(context, companyId, policy, context.now)) }
+    return { companyId, ...(await companySecurity(context, companyId, policy)) }
   },
   async 'company delete COMPANY'(context, companyId) {
-    const deleted = await deleteCompany(context, companyId, context.now)
+    const deleted = await deleteCompany(context, companyId)
     // Its empty row goes with a later run of housekeeping.
     return { companyId, status: 'deleting', ...deleted }
   },

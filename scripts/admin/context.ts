@@ -43,7 +43,7 @@ export async function openContext(io: Io) {
     )
     const hasher = await createPasswordHasher()
     const opaque = createOpaque(config.cell, system.randomBytes)
-    return { db, config, close, system, now: system.now(), sealer, opaque, isBreached, hasher, io }
+    return { db, config, close, system, sealer, opaque, isBreached, hasher, io }
   } catch (error) {
     await close()
     throw error

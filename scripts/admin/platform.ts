@@ -1,7 +1,14 @@
-import { createClient, deleteClient, finishRotation, rotateClient } from '../../src/operator/clients.ts'
-import { endAllSessions, endSessionsOfCompany, readAudit } from '../../src/operator/companies.ts'
-import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
-import { settleRestored } from '../../src/operator/restored.ts'
+import { endSessionsOfCompany, readAudit } from '../../src/operator/companies.ts'
+import {
+  createClient,
+  deleteClient,
+  endAllSessions,
+  finishRotation,
+  retireKey,
+  rotateClient,
+  rotateKeys,
+  settleRestored,
+} from '../../src/operator/platform.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { endSessionsOfUser } from '../../src/operator/users.ts'
 import { listClients } from '../../src/platform/repository.ts'
@@ -11,16 +18,15 @@ import { UsageError } from './context.ts'
 
 export const PLATFORM_COMMANDS: Commands = {
   async 'sessions end (--company COMPANY [--user U] | --all)'(context, companyId, { user, all }) {
-    const { now } = context
     if (Boolean(all) === Boolean(companyId) || (all && user))
       throw new UsageError('"sessions end" needs --company, or --all alone')
-    if (all) return { companies: await endAllSessions(context, now), sessions: 'ended' }
+    if (all) return { companies: await endAllSessions(context), sessions: 'ended' }
     if (user === undefined) {
-      await endSessionsOfCompany(context, companyId, now)
+      await endSessionsOfCompany(context, companyId)
       return { companyId, sessions: 'ended' }
     }
     const userId = toId(user)
-    await endSessionsOfUser(context, companyId, userId, now)
+    await endSessionsOfUser(context, companyId, userId)
     return { companyId, userId, sessions: 'ended' }
   },
   'audit --company COMPANY [--email E] [--limit L]': ({ db }, companyId, values) =>
@@ -34,17 +40,17 @@ export const PLATFORM_COMMANDS: Commands = {
       })),
     }
   },
-  'keys retire KID': (context, _, { kid = '' }) => retireKey(context, kid, context.now),
+  'keys retire KID': (context, _, { kid = '' }) => retireKey(context, kid),
   'client create --name N --scope SCOPES': (context, _, { name = '', scope = '' }) =>
-    createClient(context, { name, scopes: scope.split(',') }, context.now),
+    createClient(context, { name, scopes: scope.split(',') }),
   'client list': async ({ db }) => ({ clients: await listClients(db) }),
   'client rotate CLIENT [--finish]': (context, _, { client, finish }) =>
-    (finish ? finishRotation : rotateClient)(context, toId(client), context.now),
+    (finish ? finishRotation : rotateClient)(context, toId(client)),
   async 'client delete CLIENT'(context, _, { client }) {
     const id = toId(client)
-    await deleteClient(context, id, context.now)
+    await deleteClient(context, id)
     return { id, status: 'deleted' }
   },
-  restored: (context) => settleRestored(context, context.now),
-  prune: (context) => pruneAcrossCompanies(context, context.now),
+  restored: (context) => settleRestored(context),
+  prune: (context) => pruneAcrossCompanies(context, context.system.now()),
 }

@@ -32,7 +32,7 @@ export const USER_COMMANDS: Commands = {
     return { companyId, ...(await requireUser(db, companyId, userOf(values))) }
   },
   async [`user role ${USER} --role R`](context, companyId, { role = '', ...values }) {
-    const { userId, before } = await changeUserRole(context, companyId, userOf(values), role, context.now)
+    const { userId, before } = await changeUserRole(context, companyId, userOf(values), role)
     return { companyId, userId, role, before }
   },
   async [`user disable ${USER}`](context, companyId, values) {
@@ -44,21 +44,21 @@ export const USER_COMMANDS: Commands = {
     return { companyId, userId, status: 'active' }
   },
   async [`user unlock ${USER}`](context, companyId, values) {
-    const { userId } = await unlockUser(context, companyId, userOf(values), context.now)
+    const { userId } = await unlockUser(context, companyId, userOf(values))
     return { companyId, userId, status: 'unlocked' }
   },
   async [`user password ${USER} [--previous-valid-seconds N]`](context, companyId, values) {
     const { 'previous-valid-seconds': seconds = '0' } = values
     const previousValidSeconds = numberOf('previous-valid-seconds', seconds, 0, MAX_PREVIOUS_SECONDS)
-    const replacement = { previousValidSeconds, now: context.now }
-    return { companyId, ...(await replaceServicePassword(context, companyId, userOf(values), replacement)) }
+    const user = userOf(values)
+    return { companyId, ...(await replaceServicePassword(context, companyId, user, previousValidSeconds)) }
   },
   async [`user reset-second-factors ${USER}`](context, companyId, values) {
-    const { userId } = await resetSecondFactors(context, companyId, userOf(values), context.now)
+    const { userId } = await resetSecondFactors(context, companyId, userOf(values))
     return { companyId, userId, status: 'reset; mail queued' }
   },
   async [`user delete ${USER}`](context, companyId, values) {
-    const { userId } = await deleteUser(context, companyId, userOf(values), context.now)
+    const { userId } = await deleteUser(context, companyId, userOf(values))
     return { companyId, userId, status: 'deleted' }
   },
   async 'invite --company COMPANY --email E --role R'(context, companyId, { email = '', role = '' }) {

@@ -5,8 +5,8 @@ import { generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { createClient } from '../../src/operator/clients.ts'
 import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
+import { createClient } from '../../src/operator/platform.ts'
 import { realSystem } from '../../src/system.ts'
 import { issuerOf } from '../../src/token/claims.ts'
 import { openKeyRing } from '../../src/token/key-ring.ts'
@@ -54,7 +54,7 @@ export async function openOperator(
   return {
     createCompany: () => createLoadTestCompany(connection),
     createClient: (scopes = ['introspect']) =>
-      createClient({ db: connection.db, system: realSystem }, { name: 'load test', scopes }, Date.now()),
+      createClient({ db: connection.db, system: realSystem }, { name: 'load test', scopes }),
     signTokens: (claims) => signTokens(tokens, claims, config.accessTokenTtlSeconds),
   }
 }

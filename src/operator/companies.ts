@@ -1,23 +1,19 @@
-import { PLATFORM } from '../audit/entry.ts'
 import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
 import { listServiceSignIns } from '../audit/service-sign-ins-repository.ts'
 import { checkNewCompany } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'
-import type { Security } from '../company/policy-repository.ts'
 import { explainUnknownName, noSuchCompany } from '../company/problems.ts'
 import { setCompanyStatus, setSubscription } from '../company/repository.ts'
 import { openCompany } from '../company/service.ts'
-import type { PasswordHasher } from '../crypto/password.ts'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
-import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
 import { type ActContext, asOperator } from '../session/acts.ts'
-import { endCompanySessions, endSessionsAcrossCompanies } from '../session/ending-repository.ts'
+import { endCompanySessions } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
-import { hashFirstPassword, type LinkContext, linkToFirstPassword } from './first-password.ts'
+import { hashFirstPassword, linkToFirstPassword, type NewAccountContext } from './users.ts'
 
 /** Acts of operators on companies, audited in their transactions. @throws Problem not_found without the company */
 
@@ -34,16 +30,9 @@ interface NewCompany {
 
 /** In trial, with an admin whose e-mail counts as verified. @throws Problem invalid_request */
 export async function createCompany(
-  context: ActContext & LinkContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
+  context: NewAccountContext,
   { companyId: id, plan, password, ...given }: NewCompany,
-): Promise<{
-  companyId: string
-  handle: string | null
-  userId: string
-  email: string
-  link?: string
-  linkExpiresAt?: Date
-}> {
+) {
   const { system } = context
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
   const { companyName, name, email } = checkNewCompany(names)
@@ -56,14 +45,8 @@ export async function createCompany(
     const { isNew, userId } = await openCompany(tx, system, company)
     if (isNew) await audit('company_create', { subject: userId })
     const handle = await giveHandle(tx, context, companyId, by.now)
-    const account = { email, passwordHash, now: by.now }
-    return {
-      companyId,
-      handle,
-      userId,
-      email,
-      ...(await linkToFirstPassword(tx, context, companyId, account)),
-    }
+    const link = await linkToFirstPassword(tx, context, companyId, { email, passwordHash, now: by.now })
+    return { companyId, handle, userId, email, ...link }
   })
   return await creation.catch(explainUnknownName)
 }
@@ -96,9 +79,9 @@ export async function companySecurity(
   context: ActContext,
   companyId: string,
   policy: SecondFactorPolicy | undefined,
-  now: number,
-): Promise<Security> {
-  if (policy !== undefined) await changePolicy(context, { companyId, now }, policy)
+) {
+  const by = { companyId, now: context.system.now() }
+  if (policy !== undefined) await changePolicy(context, by, policy)
   return await requireSecurity(context.db, companyId)
 }
 
@@ -117,18 +100,10 @@ export async function readAudit(
   return { companyId, ...person, entries, refusedSignIns, serviceSignIns }
 }
 
-export async function endSessionsOfCompany(context: ActContext, companyId: string, now: number) {
-  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+export async function endSessionsOfCompany(context: ActContext, companyId: string) {
+  const by = { companyId, now: context.system.now() }
+  await asOperator(context, by, async ({ tx, audit }) => {
     if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
     await audit('sessions_end')
-  })
-}
-
-/** As after the restore of a backup, in which sessions are live that have ended since. Returns how many companies. */
-export async function endAllSessions(context: ActContext, now: number): Promise<number> {
-  return await asOperator(context, { companyId: PLATFORM, now }, async ({ tx, audit }) => {
-    const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
-    await audit('sessions_end_all')
-    return companies
   })
 }

@@ -20,7 +20,8 @@ interface Deleted {
   users: number
 }
 
-export async function deleteCompany(context: ActContext, companyId: string, now: number): Promise<Deleted> {
+export async function deleteCompany(context: ActContext, companyId: string): Promise<Deleted> {
+  const now = context.system.now()
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
     await releaseHandles(tx, companyId, new Date(now))

@@ -1,11 +1,13 @@
-import { checkEmail, checkName } from '../company/checks.ts'
+import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, explainUnknownName, noSuchUser } from '../company/problems.ts'
 import { addUser, changeUser, requireCompanyName } from '../company/service.ts'
 import type { Config } from '../config/config.ts'
 import type { Limits } from '../config/limits.ts'
+import { createOpaque } from '../crypto/opaque.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import type { Executor } from '../database/connect.ts'
+import type { Person } from '../crypto/password-policy.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import { clearCounters } from '../limits/counters.ts'
@@ -13,10 +15,10 @@ import * as changes from '../member/changes.ts'
 import { onMember, tellOfNewAdmin } from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
 import type { Member } from '../member/repository.ts'
-import { type ReplacedPassword, replacePasswordAs } from '../member/service-members.ts'
+import { replacePasswordAs } from '../member/service-members.ts'
+import { issuePrintedReset } from '../one-time-token/service.ts'
 import { type Act, type ActContext, asOperator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { hashFirstPassword, type LinkContext, linkToFirstPassword } from './first-password.ts'
 
 /** Acts of operators on users, audited in their transactions. @throws Problem not_found without company or user */
 
@@ -31,12 +33,18 @@ interface NewUser {
   password?: string | undefined
 }
 
+export type NewAccountContext = ActContext &
+  Pick<Context, 'isBreached'> & {
+    hasher: PasswordHasher
+    config: { cell: string | undefined; pagesUrl: string }
+  }
+
 /** The e-mail counts as verified. @throws Problem invalid_request */
 export async function createUser(
-  context: ActContext & LinkContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
+  context: NewAccountContext,
   companyId: string,
   { role, password, ...given }: NewUser,
-): Promise<{ userId: string; link?: string; linkExpiresAt?: Date }> {
+) {
   const { db, system } = context
   const companyName = await requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
@@ -50,12 +58,37 @@ export async function createUser(
     if (userId === undefined) throw emailTaken()
     if (role === 'admin') await tellOfNewAdmin(act, userId, { changedBy: null })
     await act.audit('user_create', { subject: userId })
-    return {
-      userId,
-      ...(await linkToFirstPassword(act.tx, context, companyId, { email, passwordHash, now })),
-    }
+    const link = await linkToFirstPassword(act.tx, context, companyId, { email, passwordHash, now })
+    return { userId, ...link }
   })
   return await creation.catch(explainUnknownName)
+}
+
+/** Of accounts whose users choose a password by a link. None is generated: whoever saw it printed could use it for good. */
+const NO_PASSWORD = ''
+
+/** @throws Problem invalid_request */
+export async function hashFirstPassword(
+  context: Pick<NewAccountContext, 'hasher' | 'isBreached'>,
+  password: string | undefined,
+  person: Person,
+): Promise<string> {
+  if (password === undefined) return NO_PASSWORD
+  await checkPassword('password', password, person, context)
+  return await context.hasher.hash(password)
+}
+
+/** Nothing if the account has a password. */
+export async function linkToFirstPassword(
+  tx: Tx,
+  { system, config }: Pick<NewAccountContext, 'system' | 'config'>,
+  companyId: string,
+  { email, passwordHash, now }: { email: string; passwordHash: string; now: number },
+) {
+  if (passwordHash !== NO_PASSWORD) return {}
+  const opaque = createOpaque(config.cell, system.randomBytes)
+  const { token, expiresAt } = await issuePrintedReset(tx, opaque, companyId, { email, now })
+  return { link: `${config.pagesUrl}/reset-password#token=${token}`, linkExpiresAt: expiresAt }
 }
 
 /** @throws Problem last_admin */
@@ -64,7 +97,7 @@ export async function changeUserStatus(
   companyId: string,
   user: NamedUser,
   status: 'active' | 'disabled',
-): Promise<{ userId: string }> {
+) {
   const by = { companyId, now: context.system.now() }
   const { userId } = await requireUser(context.db, companyId, user)
   const work = async (act: Act, member: Member) => await changes.changeStatus(act, member, status)
@@ -73,20 +106,15 @@ export async function changeUserStatus(
 }
 
 /** @throws Problem invalid_request, last_admin */
-export async function changeUserRole(
-  context: ActContext,
-  companyId: string,
-  user: NamedUser,
-  role: string,
-  now: number,
-): Promise<{ userId: string; before: string }> {
+export async function changeUserRole(context: ActContext, companyId: string, user: NamedUser, role: string) {
+  const by = { companyId, now: context.system.now() }
   const { userId } = await requireUser(context.db, companyId, user)
   const work = async (act: Act, member: Member) => {
     await changes.changeRole(act, member, role)
     return { userId, before: member.role }
   }
   const change = { memberId: userId, endsAdmin: role !== 'admin' }
-  return await onMember(context, { companyId, now }, change, work).catch(explainUnknownName)
+  return await onMember(context, by, change, work).catch(explainUnknownName)
 }
 
 /** Lets a user sign in again after wrong passwords or codes, from wherever they came. */
@@ -94,9 +122,9 @@ export async function unlockUser(
   context: ActContext & { config: { limits: Limits } },
   companyId: string,
   user: NamedUser,
-  now: number,
-): Promise<{ userId: string }> {
+) {
   const { limits } = context.config
+  const now = context.system.now()
   return await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     const { userId, email } = await requireUser(tx, companyId, user)
     await changeUser(tx, companyId, userId, { locked_out_at: null })
@@ -114,29 +142,26 @@ export async function replaceServicePassword(
   context: Parameters<typeof replacePasswordAs>[0],
   companyId: string,
   user: NamedUser,
-  { previousValidSeconds, now }: { previousValidSeconds: number; now: number },
-): Promise<{ userId: string } & ReplacedPassword> {
+  previousValidSeconds: number,
+) {
+  const by = { companyId, now: context.system.now() }
   const { userId } = await requireUser(context.db, companyId, user)
-  const replacing = replacePasswordAs(context, { companyId, now }, userId, previousValidSeconds)
-  return { userId, ...(await replacing) }
+  return { userId, ...(await replacePasswordAs(context, by, userId, previousValidSeconds)) }
 }
 
 /** As admins can do for all members but themselves. */
-export async function resetSecondFactors(
-  context: ActContext,
-  companyId: string,
-  user: NamedUser,
-  now: number,
-): Promise<{ userId: string }> {
+export async function resetSecondFactors(context: ActContext, companyId: string, user: NamedUser) {
+  const by = { companyId, now: context.system.now() }
   const found = await requireUser(context.db, companyId, user)
-  await changes.resetSecondFactors(context, { companyId, now }, found)
+  await changes.resetSecondFactors(context, by, found)
   return { userId: found.userId }
 }
 
 /** @throws Problem last_admin */
-export async function deleteUser(context: ActContext, companyId: string, user: NamedUser, now: number) {
+export async function deleteUser(context: ActContext, companyId: string, user: NamedUser) {
+  const by = { companyId, now: context.system.now() }
   const found = await requireUser(context.db, companyId, user)
-  await changes.erase(context, { companyId, now }, found)
+  await changes.erase(context, by, found)
   return { userId: found.userId }
 }
 
@@ -152,7 +177,7 @@ export async function invite(
   context: ActContext & { config: Pick<Config, 'quotas'> },
   companyId: string,
   invitation: { email: string; role: string },
-): Promise<{ email: string }> {
+) {
   const by = { companyId, now: context.system.now() }
   return await asOperator(context, by, async (act) => {
     const { email } = await invitations.open(context, act, { ...invitation, now: by.now })
@@ -161,8 +186,9 @@ export async function invite(
   })
 }
 
-export async function endSessionsOfUser(context: ActContext, companyId: string, userId: string, now: number) {
-  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+export async function endSessionsOfUser(context: ActContext, companyId: string, userId: string) {
+  const by = { companyId, now: context.system.now() }
+  await asOperator(context, by, async ({ tx, audit }) => {
     if (!(await endUserSessions(tx, companyId, userId, 'ended_by_operator'))) throw noSuchUser()
     await audit('sessions_end', { subject: userId })
   })

@@ -28,7 +28,7 @@ async function livelyCompany() {
   const change = { method: 'PATCH', token, json: { role: 'analyst' } }
   await service.call(`/auth/members/${member.userId}`, change)
   clock.advance(1)
-  await changeUserRole(context, companyId, member, 'viewer', clock.now())
+  await changeUserRole(context, companyId, member, 'viewer')
   clock.advance(1)
   await invite(context, companyId, { email: 'bob@else.example', role: 'viewer' })
   clock.advance(1)

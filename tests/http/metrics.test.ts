@@ -6,7 +6,7 @@ import manifest from '../../package.json' with { type: 'json' }
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { createLog } from '../../src/http/logs.ts'
 import { showBuild, showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
-import { rotateKeys } from '../../src/operator/keys.ts'
+import { rotateKeys } from '../../src/operator/platform.ts'
 import { startBackground } from '../../src/process/background.ts'
 import { openTestService, times } from '../support/test-service.ts'
 

@@ -98,7 +98,7 @@ test.for([
   await expectInvalid(mailed)
   expect(idsOf(await open())).not.toContain(id)
   if (act.method === 'DELETE') return
-  await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
+  await changeUserRole(service.context, admin.companyId, sender, 'admin')
   const back = { method: 'PATCH', token, json: { status: 'active' } }
   expect((await service.call(member, back)).status).toBe(200)
   await expectInvalid(mailed)

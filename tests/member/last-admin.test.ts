@@ -65,7 +65,7 @@ test('an admin remains when an operator demotes the one who demotes another', as
     const credential = await tokenOf(one)
     await Promise.all([
       change(other.userId, { role: 'viewer' }, { token: credential }),
-      changeUserRole(context, one.companyId, one, 'viewer', clock.now()).catch((error) => {
+      changeUserRole(context, one.companyId, one, 'viewer').catch((error) => {
         expect(error.code).toBe('last_admin')
       }),
     ])
@@ -75,8 +75,8 @@ test('an admin remains when an operator demotes the one who demotes another', as
 
 const rivals: [string, (person: Person) => Promise<unknown>][] = [
   ['who disables them', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
-  ['who demotes them', (person) => changeUserRole(context, person.companyId, person, 'viewer', clock.now())],
-  ['who deletes them', (person) => deleteUser(context, person.companyId, person, clock.now())],
+  ['who demotes them', (person) => changeUserRole(context, person.companyId, person, 'viewer')],
+  ['who deletes them', (person) => deleteUser(context, person.companyId, person)],
 ]
 
 test.for(rivals)('an admin who changes a member does not deadlock with an operator %s', async ([, act]) => {

@@ -216,14 +216,14 @@ test('an undo fails with a reason while another member has the address', async (
   expectField(answer, '/token')
   expect(answer.body.errors[0].message).toContain('another member')
   expect((await service.login({ ...person, email: movedTo })).status).toBe(200)
-  await deleteUser(service.context, heir.companyId, heir, now())
+  await deleteUser(service.context, heir.companyId, heir)
   expect((await must(undo(told.token))).email).toBe(person.email)
 })
 
 test('deleting a member deletes links to undo, even one being emailed', async () => {
   const { person, told, movedTo } = await addMoved()
   const { companyId, userId } = person
-  const deletion = () => deleteUser(service.context, companyId, { userId }, now())
+  const deletion = () => deleteUser(service.context, companyId, { userId })
   await releaseTogether(service.db, { table: 'users', ...person }, [deletion], async () => {
     // As a first factor does that held the member before.
     const mail = { kind: 'first_factor_added', recipient: movedTo, data: { userId } } as const

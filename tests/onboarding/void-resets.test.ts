@@ -141,7 +141,7 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
 
 const mailsTo = ({ email }: Person) =>
   db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email).execute()
-const deleted = (person: Person) => deleteUser(service.context, person.companyId, person, service.clock.now())
+const deleted = (person: Person) => deleteUser(service.context, person.companyId, person)
 const addMember = async () => await service.addUser(await service.addCompany())
 
 test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)', async () => {

@@ -86,7 +86,7 @@ test('a deletion locks the company out and leaves a bare audit trail (ASVS 14.2.
   const sending = (async () => {
     while (!isOver) statuses.push(await send())
   })()
-  const { events, ...deleted } = await deleteCompany(context, companyId, clock.now())
+  const { events, ...deleted } = await deleteCompany(context, companyId)
   expect(deleted).toEqual({ sessions: 3, users: 3 })
   expect(await send()).toBe(401)
   isOver = true
@@ -180,7 +180,7 @@ test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an id (A
   const { accessToken: byAdmin } = await service.loginAs(admin)
   const path = `/auth/members/${user.userId}`
   if (who === 'an admin') await service.call(path, { method: 'DELETE', token: byAdmin })
-  else await deleteUser(context, user.companyId, user, clock.now())
+  else await deleteUser(context, user.companyId, user)
   // The new email contains it.
   expect(await rowsWith(email)).toEqual({})
 
@@ -214,7 +214,7 @@ test('a user deleted while their email changes leaves neither email', async () =
     await tx.updateTable('users').set({ email: recipient }).where('user_id', '=', userId).execute()
     const mail = { kind: 'password_reset', recipient, data: {}, now: clock.now() } as const
     await queueMail(tx, clock, companyId, mail)
-    const deleting = deleteUser(context, companyId, { userId }, clock.now())
+    const deleting = deleteUser(context, companyId, { userId })
     await expect.poll(() => countWaiting(db), { timeout: 100_000 }).toBe(1)
     return { deleting }
   })
@@ -226,7 +226,7 @@ test('deleting a user while someone guesses the password does not deadlock (ASVS
   const user = await strict.addUser(await strict.addCompany())
   const guess = async () => (await strict.login({ ...user, password: 'wrong' })).status
   expect(await guess()).toBe(401)
-  const deletion = async () => void (await deleteUser(strict.context, user.companyId, user, clock.now()))
+  const deletion = async () => void (await deleteUser(strict.context, user.companyId, user))
   // The second guess is the last one, which is noted beside the user.
   const ends = await releaseTogether(strict.db, { table: 'users', ...user }, [deletion, guess])
   expect(ends).toEqual([undefined, 401])
@@ -237,9 +237,9 @@ test('an admin remains when operators demote, disable, and delete all concurrent
   const { companyId } = first
   const admins = [first, ...(await Promise.all(times(5, () => service.addUser(first, 'admin'))))]
   const acts = [
-    (admin: Person) => changeUserRole(context, companyId, admin, 'viewer', clock.now()),
+    (admin: Person) => changeUserRole(context, companyId, admin, 'viewer'),
     (admin: Person) => changeUserStatus(context, companyId, admin, 'disabled'),
-    (admin: Person) => deleteUser(context, companyId, admin, clock.now()),
+    (admin: Person) => deleteUser(context, companyId, admin),
   ]
   const outcomes = await Promise.allSettled(admins.map((admin, i) => acts[i % 3]?.(admin)))
   const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
@@ -260,7 +260,7 @@ test('unlocking a user whom wrong passwords locked out works for every network',
     return (await Promise.all(answers)).map(({ status }) => status)
   }
   expect(await statusesOf(person)).toEqual([429, 429, 401])
-  await unlockUser(strict.context, person.companyId, person, strict.clock.now())
+  await unlockUser(strict.context, person.companyId, person)
   expect(await statusesOf(person)).toEqual([200, 200, 200])
   expect(await statusesOf(bystander)).toEqual([429, 429, 401])
 })

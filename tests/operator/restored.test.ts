@@ -5,8 +5,7 @@ import { PLATFORM } from '../../src/audit/entry.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { companySecurity } from '../../src/operator/companies.ts'
-import { retireKey } from '../../src/operator/keys.ts'
-import { settleRestored } from '../../src/operator/restored.ts'
+import { retireKey, settleRestored } from '../../src/operator/platform.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { NEW_PASSWORD } from '../support/environment.ts'
@@ -38,7 +37,7 @@ const { token: link } = await mailbox.mailTo(viewer.email)
 await invite(former.context, admin.companyId, { email: 'bob@else.example', role: 'viewer' })
 const { token: invitation } = await mailbox.mailTo('bob@else.example')
 const strict = await former.addCompany()
-await companySecurity(former.context, strict.companyId, 'everyone', clock.now())
+await companySecurity(former.context, strict.companyId, 'everyone')
 await must(call('/auth/second-factors/mail-code', { token: (await former.loginAs(strict)).accessToken }))
 await mailbox.mailTo(strict.email, 'Your code')
 // That a mail was sent is stored after it has come.
@@ -60,7 +59,7 @@ await must(call('/auth/logout', logout))
 await must(call('/auth/logout', { cookie }))
 await must(former.complete(byCode))
 await must(call('/auth/login/passkey', { json: assertion }))
-await retireKey({ db: former.db, sealer, system: clock }, kidOf(signedIn.accessToken), clock.now())
+await retireKey({ db: former.db, sealer, system: clock }, kidOf(signedIn.accessToken))
 
 /** Opens an instance on a copy of the backup. `settle` comes before it starts. */
 async function restore(settle?: (database: string) => Promise<void>) {
@@ -89,7 +88,7 @@ async function statusesAt({ call, getSession, refresh, complete }: Restored) {
 
 const settle = (url: string, by = sealer) => {
   const { maintenance: db, close } = connect({ url, poolSize: 1 })
-  return settleRestored({ db, sealer: by, system: clock }, clock.now()).finally(close)
+  return settleRestored({ db, sealer: by, system: clock }).finally(close)
 }
 
 test('a restored backup undoes later changes; wrong master keys settle nothing (ASVS 13.3.4)', async () => {

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
-import { deleteClient } from '../../src/operator/clients.ts'
+import { deleteClient } from '../../src/operator/platform.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { INHERITED } from '../support/environment.ts'
@@ -61,12 +61,12 @@ test('the example service admits users with the permission while their session i
   const { accessToken, refreshToken } = await service.loginAs(member)
   expect(await ask(accessToken)).toEqual([200, { of: member.companyId }])
   for (const token of [undefined, 'x', refreshToken]) expect(await ask(token)).toEqual([401, ''])
-  await changeUserRole(context, member.companyId, member, 'viewer', clock.now())
+  await changeUserRole(context, member.companyId, member, 'viewer')
   expect(await ask(accessToken)).toEqual([403, ''])
   await service.call('/auth/logout', { token: accessToken })
   expect(await ask(accessToken)).toEqual([401, ''])
   // Without an answer it admits nobody.
-  await deleteClient(context, client.id, clock.now())
+  await deleteClient(context, client.id)
   clock.advance(1)
   expect((await ask(accessToken))[0]).toBe(503)
 })

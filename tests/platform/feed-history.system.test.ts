@@ -6,7 +6,7 @@ import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { settleRestored } from '../../src/operator/restored.ts'
+import { settleRestored } from '../../src/operator/platform.ts'
 import { type Cluster, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -101,10 +101,10 @@ describe("on Debian's Postgres", async () => {
   }
 
   async function settle() {
-    const { config, context, clock } = service
+    const { config, context } = service
     const operator = connect({ url: way.url, poolSize: 2 })
     const sealer = createSealer(config.masterKeys, context.system.randomBytes)
-    await settleRestored({ ...context, db: operator.db, sealer }, clock.now())
+    await settleRestored({ ...context, db: operator.db, sealer })
     await operator.close()
   }
 

@@ -7,9 +7,8 @@ import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { storeEvents } from '../../src/ingest/repository.ts'
-import { deleteClient } from '../../src/operator/clients.ts'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { settleRestored } from '../../src/operator/restored.ts'
+import { deleteClient, settleRestored } from '../../src/operator/platform.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { createFeed } from '../../src/platform/feed.ts'
 import { addClient, addReader, basic } from '../support/platform.ts'
@@ -253,7 +252,7 @@ test('a client that is deleted while it waits gets nothing more', async () => {
   const headers = { authorization: basic(other) }
   const waiting = service.ask(`/events?wait=25&after=${after}`, { method: 'GET', headers })
   await untilWaiting()
-  await deleteClient(service.context, other.id, clock.now())
+  await deleteClient(service.context, other.id)
   clock.advance(2)
   await send(['too-late'])
   expectProblem(await waiting, [401, 'invalid_client'])
@@ -352,7 +351,7 @@ test('after a restore, nothing is served until the operator has settled it', asy
     const event = { id: 'lost', type: 'a.b', data: {} }
     for (const { status, headers } of [await service.send(admin.companyId, secret, event), await askFeed()])
       expect([status, headers['retry-after']]).toEqual([503, expect.any(String)])
-    await settleRestored({ ...service.context, sealer }, clock.now())
+    await settleRestored({ ...service.context, sealer })
     // Tables that are rewritten in place stay settled.
     await sql`vacuum full event_feed`.execute(db)
     expect((await probe()).statusCode).toBe(200)

@@ -37,7 +37,7 @@ test('an access token is described with the current rights of its user (ASVS 8.3
   const described = { active: true, token_type: 'Bearer', ...claims, sid: session.id, company_id: companyId }
   const expected = { ...described, ...rights, ...subscription }
   for (const at of [0, 1]) expect(await ask(accessToken, at)).toEqual({ status: 200, body: expected })
-  await changeUserRole(service.context, companyId, member, 'developer', service.clock.now())
+  await changeUserRole(service.context, companyId, member, 'developer')
   await changeSubscription(service.context, companyId, { status: 'past_due', plan: 'enterprise' })
   const more = { role: 'developer', scope: 'risk:read risk:assess analytics:read' }
   const plan = { plan: 'enterprise', plan_features: expect.arrayContaining(['graph']) }
@@ -116,9 +116,9 @@ test('a session that must enroll a second factor is inactive (ASVS 6.3.3)', asyn
   const answers = () => Promise.all([ask(token), ask(cookie, 1)])
   const active = { body: { active: true } }
   expect(await answers()).toMatchObject([active, active])
-  await companySecurity(service.context, person.companyId, 'admins', service.clock.now())
+  await companySecurity(service.context, person.companyId, 'admins')
   expect(await answers()).toEqual([INACTIVE, INACTIVE])
-  await companySecurity(service.context, person.companyId, 'optional', service.clock.now())
+  await companySecurity(service.context, person.companyId, 'optional')
   expect(await answers()).toMatchObject([active, active])
 })
 

@@ -8,7 +8,7 @@ import { openTestService, type Person, times } from '../support/test-service.ts'
 /** What the platform's other services are told while it changes: never what was, once the change is acknowledged. */
 
 const service = await openTestService({ instances: 2 })
-const { context, clock } = service
+const { context } = service
 const client = await addClient(service)
 
 type Credential = { token: string } | { cookie: string }
@@ -19,9 +19,8 @@ const CHANGES: Record<string, (person: Person, credential: Credential) => Promis
     expect((await service.call('/auth/logout', { ...credential, headers })).status).toBe(204)
   },
   'disabling a user': (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
-  'another role': (person) => changeUserRole(context, person.companyId, person, 'viewer', clock.now()),
-  'a policy on second factors': (person) =>
-    companySecurity(context, person.companyId, 'everyone', clock.now()),
+  'another role': (person) => changeUserRole(context, person.companyId, person, 'viewer'),
+  'a policy on second factors': (person) => companySecurity(context, person.companyId, 'everyone'),
   'suspending a company': ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
 }
 

@@ -81,7 +81,7 @@ test('a required permission is checked against the current role (ASVS 8.3.2)', a
   const cookie = await service.cookieOf(member)
   const query = '?permission=risk:assess'
   expectRefusal(await verify({ cookie, at: 1 }, query), [403, 'permission_denied'])
-  await changeUserRole(service.context, member.companyId, member, 'developer', service.clock.now())
+  await changeUserRole(service.context, member.companyId, member, 'developer')
   const { status, headers } = await verify({ cookie, at: 1 }, query)
   expect([status, headers['x-auth-role']]).toEqual([200, 'developer'])
 })
@@ -108,7 +108,7 @@ test('a session that must enroll a second factor is refused (ASVS 6.3.3)', async
   const person = await service.addCompany()
   const cookie = await service.cookieOf(person)
   expect((await verify({ cookie })).status).toBe(200)
-  await companySecurity(service.context, person.companyId, 'everyone', service.clock.now())
+  await companySecurity(service.context, person.companyId, 'everyone')
   expectRefusal(await verify({ cookie }), [403, 'second_factor_enrolment_required'])
 })
 

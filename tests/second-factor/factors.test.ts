@@ -144,7 +144,7 @@ test('factors change amr from the next tokens on, not auth_time (RFC 8176, RFC 9
   for (const { id } of [app, passkey]) await must(remove(id, next.accessToken))
   const last = await must(service.refresh(next.refreshToken))
   expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'swk', 'user'])
-  await companySecurity(service.context, company.companyId, 'everyone', now())
+  await companySecurity(service.context, company.companyId, 'everyone')
   for (const token of [next.accessToken, last.accessToken]) {
     const { body } = await call('/auth/sessions', { method: 'GET', token, at: 1 })
     expect(body.code).toBe('second_factor_enrolment_required')

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
-import { rotateKeys } from '../../src/operator/keys.ts'
+import { rotateKeys } from '../../src/operator/platform.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 
 /** Second factors while a new master key replaces the current one (ASVS 11.2.2, 13.3.4). */

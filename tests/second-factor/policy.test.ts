@@ -12,7 +12,6 @@ import { type Answer, countWaiting, times } from '../support/test-service.ts'
 
 const service = await useFactorService()
 const { call } = service
-const now = () => service.clock.now()
 const security = '/auth/company/security'
 const totp = '/auth/second-factors/totp'
 const passkeys = '/auth/second-factors/passkeys'
@@ -87,7 +86,7 @@ test('the policy blocks sessions on the next request, on every instance (ASVS 8.
   expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
   await must(setPolicy('optional', { token: admin.token }))
   expect((await sessions({ token })).status).toBe(200)
-  const { secondFactor } = await companySecurity(service.context, admin.companyId, 'everyone', now())
+  const { secondFactor } = await companySecurity(service.context, admin.companyId, 'everyone')
   expect(secondFactor).toBe('everyone')
   expectHeld(await sessions({ token }))
 })
@@ -130,9 +129,9 @@ test('a policy for admins follows the role of each member', async () => {
   const { token, ...person } = await service.signedIn(admin)
   await must(setPolicy('admins', { token: admin.token }))
   expect((await sessions({ token })).status).toBe(200)
-  await changeUserRole(service.context, person.companyId, person, 'admin', now())
+  await changeUserRole(service.context, person.companyId, person, 'admin')
   expectHeld(await sessions({ token }))
-  await changeUserRole(service.context, person.companyId, person, 'viewer', now())
+  await changeUserRole(service.context, person.companyId, person, 'viewer')
   expect((await sessions({ token })).status).toBe(200)
 })
 
@@ -172,9 +171,9 @@ test('an emailed code works, in any spelling, until a factor is added', async ()
   for (const _ of times(6, () => 0)) await must(beginWith(mailCode, token))
   const { id } = await service.addPasskey({ token }, createAuthenticator(), { mailCode })
   expect((await sessions({ token })).status).toBe(200)
-  await companySecurity(service.context, person.companyId, 'optional', now())
+  await companySecurity(service.context, person.companyId, 'optional')
   await must(service.removeFactor(id, token))
-  await companySecurity(service.context, person.companyId, 'everyone', now())
+  await companySecurity(service.context, person.companyId, 'everyone')
   expectField(await beginWith(mailCode, token), '/mailCode')
   expect(await factorsOf(token)).toMatchObject({ secondFactors: [], required: true, mailCodeRequired: true })
 })

@@ -49,7 +49,7 @@ test('a sign-in leaves no session after a concurrent reset by an operator', asyn
   for (const isFirst of [true, false]) {
     const { person, finish } = await beginTwice()
     const reset = async () => {
-      await resetSecondFactors(service.context, person.companyId, person, now())
+      await resetSecondFactors(service.context, person.companyId, person)
       return 0
     }
     const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
@@ -64,7 +64,7 @@ test('a sign-in leaves no session after a concurrent reset by an operator', asyn
 test('a sign-in does not deadlock with a deletion by an operator', async () => {
   const { person, finish } = await beginTwice()
   const remove = async () => {
-    await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
+    await deleteUser(service.context, person.companyId, { userId: person.userId })
     return 0
   }
   expect((await releaseTogether(person.userId, [finish, remove])).toSorted()).toEqual([0, 200])

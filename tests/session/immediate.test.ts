@@ -62,8 +62,8 @@ const disable: Act = (person) => changeUserStatus(context, person.companyId, per
 const enable: Act = (person) => changeUserStatus(context, person.companyId, person, 'active')
 const suspend: Act = ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended')
 const resume: Act = ({ companyId }) => changeCompanyStatus(context, companyId, 'active')
-const endUser: Act = (of) => endSessionsOfUser(context, of.companyId, of.userId, context.system.now())
-const endCompany: Act = (of) => endSessionsOfCompany(context, of.companyId, context.system.now())
+const endUser: Act = (of) => endSessionsOfUser(context, of.companyId, of.userId)
+const endCompany: Act = (of) => endSessionsOfCompany(context, of.companyId)
 
 /** `undo` lets the person sign in again, if the act keeps them from it. */
 test.for<[act: string, reason: string, wholeCompany: boolean, end: Act, undo?: Act]>([

@@ -1,4 +1,4 @@
-import { createClient } from '../../src/operator/clients.ts'
+import { createClient } from '../../src/operator/platform.ts'
 import type { TestService } from './test-service.ts'
 
 /** Services of the platform, which ask about sessions. */
@@ -9,7 +9,7 @@ export interface Client {
 }
 
 export async function addClient(service: TestService, scopes = ['introspect']) {
-  const client = await createClient(service.context, { name: 'risk', scopes }, service.clock.now())
+  const client = await createClient(service.context, { name: 'risk', scopes })
   // Each process reads the clients again once a second.
   service.clock.advance(1)
   return client

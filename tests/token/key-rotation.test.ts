@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
-import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
+import { retireKey, rotateKeys } from '../../src/operator/platform.ts'
 import { PUBLISH_AHEAD_SECONDS } from '../../src/token/key-rotation.ts'
 import { generateKey } from '../../src/token/keys.ts'
 import { decode, forge, openForge, partsOf } from '../support/forge.ts'
@@ -50,7 +50,7 @@ async function openRotatingService(clocks: Clock[] = []) {
   }
 
   const rotate = () => rotateKeys(context)
-  const retire = (keyId: string) => retireKey(context, keyId, clock.now())
+  const retire = (keyId: string) => retireKey(context, keyId)
   return { service, admin, publishedAt, published, issueAt, signing, rotate, retire }
 }
 
