@@ -14,13 +14,7 @@ import { deleteOfCompany } from './deletion-repository.ts'
 const FOREIGN_KEY_VIOLATION = '23503'
 const MAX_LISTED = 1_000
 
-interface Deleted {
-  events: number
-  sessions: number
-  users: number
-}
-
-export async function deleteCompany(context: ActContext, companyId: string): Promise<Deleted> {
+export async function deleteCompany(context: ActContext, companyId: string) {
   const now = context.system.now()
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
@@ -43,9 +37,7 @@ export async function deleteDueCompaniesAcrossCompanies(
 ): Promise<number> {
   for (let isDone = false; !isDone; ) {
     const unverified = await companies.listUnverifiedAcrossCompanies(db, before, MAX_LISTED)
-    const marked = await countEach(unverified, run, (companyId) =>
-      markUnverified({ db, system }, companyId, now),
-    )
+    const marked = await countEach(unverified, run, (id) => markUnverified({ db, system }, id, now))
     isDone = unverified.length < MAX_LISTED || marked === 0
   }
   return await countEach(await companies.listDeletingAcrossCompanies(db), run, async (companyId) => {
@@ -109,7 +101,7 @@ const BEFORE_USERS = [
   'signing_secrets',
 ] as const
 
-async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal): Promise<Deleted> {
+async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal) {
   const events = await deleteOfCompany(db, companyId, 'events', signal)
   const sessions = await deleteOfCompany(db, companyId, 'sessions', signal)
   for (const table of BEFORE_USERS) await deleteOfCompany(db, companyId, table, signal)

@@ -40,34 +40,26 @@ type Table = keyof typeof KEYS
 export type Lapse = {
   [Name in Table]: {
     table: Name
-    /** Since when a row is not needed: a column, or the first of several that is set, or the earliest of several. */
-    since: Column<Name> | readonly ['coalesce' | 'least', ...Column<Name>[]]
+    /** Since when a row is not needed: a column, or the first of several that is set. */
+    since: Column<Name> | readonly Column<Name>[]
     /** Rows in which this column is set stay. */
     unless?: Column<Name>
-    /** The most rows of a statement; by default 1 000. */
-    batch?: number
   }
 }[Table]
 
 /** Deletes rows that are not needed since before `before`, but for locked ones, until the signal aborts. */
 export async function deleteLapsedAcrossCompanies(
   db: Executor,
-  lapse: Lapse,
+  { table, since, unless }: Lapse,
   before: Date,
   signal?: AbortSignal,
 ): Promise<number> {
-  if (lapse.table === 'sessions') return await deleteSessions(db, lapse, before, signal)
-  const { table, unless, batch = BATCH } = lapse
+  const endedAt = typeof since === 'string' ? sql.ref(since) : sql`coalesce(${listOf(since)})`
   const isNeeded = unless === undefined ? sql`false` : sql`${sql.ref(unless)} is not null`
-  return await deleteRepeatedly(
-    db,
-    table,
-    batch,
-    signal,
-    sql`
-    select ${keyOf(table)} from ${sql.table(table)} where ${sinceOf(lapse)} < ${before} and not ${isNeeded}
-    limit ${batch} for update skip locked`,
-  )
+  const locked = sql`
+    select ${listOf(KEYS[table])} from ${sql.table(table)} where ${endedAt} < ${before} and not ${isNeeded}
+    limit ${BATCH} for update skip locked`
+  return await deleteRepeatedly(db, table, locked, signal)
 }
 
 /** Until the signal aborts. Locks rows in key order, so that two statements never deadlock. */
@@ -77,27 +69,24 @@ export async function deleteOfCompany(
   table: Exclude<Table, 'used_passkey_challenges' | 'company_handles' | 'rate_counters'>,
   signal?: AbortSignal,
 ): Promise<number> {
-  return await deleteRepeatedly(
-    db,
-    table,
-    BATCH,
-    signal,
-    sql`
-    select ${keyOf(table)} from ${sql.table(table)} where company_id = ${companyId}
-    order by ${orderOf(table)} limit ${BATCH} for update`,
-  )
+  const key = listOf(KEYS[table])
+  // As the index of the table has it, so that no batch sorts the rest.
+  const order = table === 'events' ? sql`company_id, event_id using ~<~` : key
+  const locked = sql`
+    select ${key} from ${sql.table(table)} where company_id = ${companyId} order by ${order} limit ${BATCH} for update`
+  return await deleteRepeatedly(db, table, locked, signal)
 }
 
+/** `locked` selects the keys of a batch. */
 async function deleteRepeatedly(
   db: Executor,
   table: Table,
-  batch: number,
-  signal: AbortSignal | undefined,
   locked: RawBuilder<unknown>,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   const areSame = KEYS[table].map((column) => sql`t.${sql.ref(column)} = l.${sql.ref(column)}`)
   let deleted = 0
-  for (let last = batch; last === batch && !signal?.aborted; deleted += last) {
+  for (let last = BATCH; last === BATCH && !signal?.aborted; deleted += last) {
     const { numAffectedRows = 0n } = await sql`
       with locked as (${locked})
       delete from ${sql.table(table)} t using locked l where ${sql.join(areSame, sql` and `)}`.execute(db)
@@ -105,6 +94,12 @@ async function deleteRepeatedly(
   }
   return deleted
 }
+
+function listOf(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql.ref(column)))
+}
+
+const SESSIONS = 5_000
 
 /**
  * Superseded sessions of service accounts are deleted this much earlier than other sessions. A fleet signs in instead of keeping
@@ -116,20 +111,22 @@ const headStart = sql`case
   ) = 'service' then interval '29 days'
   else interval '0' end`
 
-/** Reads all sessions in key order, a batch a statement: an index on their end would slow down each refresh. */
-async function deleteSessions(
+/**
+ * Those that ended before `before`. Reads all sessions in key order, a batch a statement: an index on their end would slow down
+ * each refresh.
+ */
+export async function deleteSessionsAcrossCompanies(
   db: Executor,
-  { batch = BATCH, ...lapse }: Pick<Lapse, 'since' | 'batch'>,
   before: Date,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<number> {
-  let [last, deleted] = [{ companyId: NIL_ID, sessionId: NIL_ID, read: batch }, 0]
-  while (last.read === batch && !signal?.aborted) {
+  let [last, deleted] = [{ companyId: NIL_ID, sessionId: NIL_ID, read: SESSIONS }, 0]
+  while (last.read === SESSIONS && !signal?.aborted) {
     const { rows } = await sql<typeof last & { deleted: number }>`
       with page as (
-        select company_id, session_id, ${sinceOf(lapse)} - ${headStart} as since from sessions s
+        select company_id, session_id, least(ended_at, expires_at) - ${headStart} as since from sessions s
         where (company_id, session_id) > (${last.companyId}::uuid, ${last.sessionId}::uuid)
-        order by company_id, session_id limit ${batch}
+        order by company_id, session_id limit ${SESSIONS}
       ), locked as (
         select s.company_id, s.session_id from page p
         join sessions s on s.company_id = p.company_id and s.session_id = p.session_id
@@ -200,22 +197,6 @@ export async function deleteEventsAcrossCompanies(
     last = Number(numAffectedRows)
   }
   return deleted
-}
-
-function keyOf(table: Table): RawBuilder<unknown> {
-  return sql.join(KEYS[table].map((column) => sql.ref(column)))
-}
-
-/** As the index of the table has it, so that no batch sorts the rest. */
-function orderOf(table: Table): RawBuilder<unknown> {
-  return table === 'events' ? sql`company_id, event_id using ~<~` : keyOf(table)
-}
-
-function sinceOf({ since }: Pick<Lapse, 'since'>): RawBuilder<unknown> {
-  if (typeof since === 'string') return sql.ref(since)
-  const [choice, ...columns] = since
-  const listed = sql.join(columns.map((column) => sql.ref(column)))
-  return choice === 'least' ? sql`least(${listed})` : sql`coalesce(${listed})`
 }
 
 // These two are for when no instance runs.

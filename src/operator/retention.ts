@@ -1,12 +1,11 @@
-import type { Kysely } from 'kysely'
 import type { Config } from '../config/config.ts'
 import { codeOf } from '../database/faults.ts'
-import type { Database } from '../database/schema.ts'
-import type { System } from '../system.ts'
+import type { Context } from '../http/context.ts'
 import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
 import {
   deleteEventsAcrossCompanies,
   deleteLapsedAcrossCompanies,
+  deleteSessionsAcrossCompanies,
   type Lapse,
   maintainAuditTrail,
 } from './deletion-repository.ts'
@@ -22,12 +21,12 @@ const RETENTION = [
     name: 'invitations',
     table: 'invitations',
     // The latter two: one that was never sent.
-    since: ['coalesce', 'expires_at', 'renewed_at', 'created_at'],
+    since: ['expires_at', 'renewed_at', 'created_at'],
     keptMs: 7 * DAY_MS,
   },
   // The clocks of instances differ, and a deleted counter starts again at zero.
   { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
-  { name: 'mails', table: 'mail_outbox', since: ['coalesce', 'sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
+  { name: 'mails', table: 'mail_outbox', since: ['sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
   // Of the 90 that are shown, and of the oldest until all of it has lapsed.
   { name: 'auditDays', table: 'audit_days', since: 'day', keptMs: 92 * DAY_MS },
@@ -47,20 +46,13 @@ const RETENTION = [
     unless: 'confirmed_at',
     keptMs: 120 * MINUTE_MS,
   },
-  {
-    name: 'sessions',
-    table: 'sessions',
-    since: ['least', 'ended_at', 'expires_at'],
-    keptMs: 30 * DAY_MS,
-    batch: 5_000,
-  },
 ] as const satisfies (Lapse & { name: string; keptMs: number })[]
 
 /** How long a company waits for the first of its users to verify an e-mail. */
 const UNVERIFIED_KEPT_MS = 7 * DAY_MS
+const SESSIONS_KEPT_MS = 30 * DAY_MS
 
-type Step = (typeof RETENTION)[number]['name'] | 'events' | 'companies' | 'auditMonths'
-type Pruned = Partial<Record<Step, number>>
+type Step = (typeof RETENTION)[number]['name'] | 'sessions' | 'events' | 'companies' | 'auditMonths'
 
 /** The rest was done. The message has codes only, since messages of the database quote values. */
 export class HousekeepingError extends Error {
@@ -77,9 +69,7 @@ export class HousekeepingError extends Error {
   }
 }
 
-interface Options {
-  db: Kysely<Database>
-  system: System
+type Options = Pick<Context, 'db' | 'system'> & {
   config: Pick<Config, 'auditRetentionDays' | 'eventRetentionDays'>
 }
 
@@ -97,8 +87,8 @@ export async function pruneAcrossCompanies(
   { db, system, config }: Options,
   now: number,
   signal?: AbortSignal,
-): Promise<Pruned> {
-  const pruned: Pruned = {}
+) {
+  const pruned: Partial<Record<Step, number>> = {}
   const failures = new Map<Step, unknown[]>()
   const noteFailure = (step: Step, error: unknown) =>
     failures.set(step, [...(failures.get(step) ?? []), error])
@@ -111,15 +101,14 @@ export async function pruneAcrossCompanies(
     }
   }
 
-  for (const { name, keptMs, ...lapse } of RETENTION) {
-    await attempt(name, () => deleteLapsedAcrossCompanies(db, lapse, new Date(now - keptMs), signal))
-  }
+  const ago = (ms: number) => new Date(now - ms)
+  for (const { name, keptMs, ...lapse } of RETENTION)
+    await attempt(name, () => deleteLapsedAcrossCompanies(db, lapse, ago(keptMs), signal))
+  await attempt('sessions', () => deleteSessionsAcrossCompanies(db, ago(SESSIONS_KEPT_MS), signal))
   await attempt('events', () => pruneEventsAcrossCompanies({ db, config }, now, signal))
   const onFailure = (error: unknown) => noteFailure('companies', error)
-  const before = new Date(now - UNVERIFIED_KEPT_MS)
-  await attempt('companies', () =>
-    deleteDueCompaniesAcrossCompanies({ db, system }, { before, now, signal, onFailure }),
-  )
+  const run = { before: ago(UNVERIFIED_KEPT_MS), now, signal, onFailure }
+  await attempt('companies', () => deleteDueCompaniesAcrossCompanies({ db, system }, run))
   await attempt('auditMonths', () => maintainAuditTrail(db, config.auditRetentionDays))
   if (failures.size > 0) throw new HousekeepingError(failures)
   return pruned
