@@ -15,8 +15,7 @@ import { onboardingRoutes } from './onboarding/routes.ts'
 import { PAGE_PATHS } from './pages/paths.ts'
 import { clientGuard, scopeGuard } from './platform/client-guard.ts'
 import { createFeed, type Feed } from './platform/feed.ts'
-import { feedRoutes } from './platform/feed-routes.ts'
-import { introspectionRoutes, verifyRoutes } from './platform/routes.ts'
+import { feedRoutes, introspectionRoutes, verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
 import {
   credentialGuard,

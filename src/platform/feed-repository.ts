@@ -53,64 +53,44 @@ interface PageOptions {
   maxBytes: number
 }
 
-export interface Page {
-  events: FeedEvent[]
-  /** Whether these are all that could be read. */
-  isLast: boolean
-}
-
 export async function readEventsAcrossCompanies(
   db: Executor,
   { position, companyId, eventId }: EventPosition,
   options: PageOptions,
-): Promise<Page> {
+) {
   const after = sql`(${position}::bigint, ${companyId}::uuid, ${eventId})`
   // Few events have the same position, so little more than the page is sorted.
   const last = sql`last_feed_position(${position}::bigint, ${end}, ${options.maxEvents}::int)`
-  return await readPage(
-    db,
-    options,
-    order,
-    sql`
+  const events = sql`
     select * from events e
     -- Never one of OLD: those are in another order.
     where e.feed_position >= greatest(${position}::bigint, 1) and e.feed_position <= (select coalesce(${last}, ${end} - 1))
       and (${order}) > ${after}
-    order by ${order} limit ${options.maxEvents}`,
-  )
+    order by ${order} limit ${options.maxEvents}`
+  return await readPage(db, options, order, events)
 }
 
 /** Between events of `OLD`, there can be many others by key. */
 const MAX_SCANNED = 10_000
 
 /** The events of `OLD`. Also null if there are none, and where the next call goes on if it has looked at too many others. */
-export async function readOldEventsAcrossCompanies(
-  db: Executor,
-  { companyId, eventId }: EventPosition,
-  options: PageOptions,
-): Promise<(Page & { reached: EventPosition | null }) | null> {
+export async function readOldEventsAcrossCompanies(db: Executor, after: EventPosition, options: PageOptions) {
   const { rows } = await sql`select from events where feed_position = 0 limit 1`.execute(db)
   if (rows.length === 0) return null
-  const reached = await findReached(db, { companyId, eventId })
-  const page = await readPage(
-    db,
-    options,
-    oldOrder,
-    // The sum keeps Postgres from the other index, and from sorting all old events.
-    byKey(
-      { after: { companyId, eventId }, upTo: reached, max: options.maxEvents },
-      sql`e.feed_position + 0 = 0`,
-    ),
-  )
+  const reached = await findReached(db, after)
+  // The sum keeps Postgres from the other index, and from sorting all old events.
+  const isOld = sql`e.feed_position + 0 = 0`
+  const events = byKey({ after, upTo: reached, max: options.maxEvents }, isOld)
+  const page = await readPage(db, options, oldOrder, events)
   if (reached) return { ...page, reached: page.isLast ? reached : null }
   return page.events.length > 0 ? { ...page, reached: null } : null
 }
 
 /** The key at which a statement stops; null where there are not so many. Found first, since keys come and go. */
-async function findReached(db: Executor, { companyId, eventId }: Key): Promise<EventPosition | null> {
+async function findReached(db: Executor, after: Key): Promise<EventPosition | null> {
   const { rows } = await sql<EventPosition>`
     select '0' as position, company_id as "companyId", event_id as "eventId"
-    from (${byKey({ after: { companyId, eventId }, upTo: null, max: MAX_SCANNED }, sql`true`)}) e
+    from (${byKey({ after, upTo: null, max: MAX_SCANNED }, sql`true`)}) e
     order by ${oldOrder} offset ${MAX_SCANNED - 1} limit 1`.execute(db)
   return rows[0] ?? null
 }
@@ -145,7 +125,7 @@ async function readPage(
   { maxEvents, maxBytes }: PageOptions,
   by: RawBuilder<unknown>,
   events: RawBuilder<unknown>,
-): Promise<Page> {
+) {
   const { rows } = await sql<FeedEvent & { found: number }>`
     select feed_position as position, company_id as "companyId", event_id as "eventId", type,
       (occurred_at at time zone 'UTC')::text as "occurredAt", (received_at at time zone 'UTC')::text as "receivedAt",
@@ -158,6 +138,7 @@ async function readPage(
     where bytes <= ${maxBytes} or number = 1
     order by number`.execute(db)
   const found = rows[0]?.found ?? 0
+  /** `isLast`: these are all that could be read. */
   return { events: rows, isLast: found < maxEvents && rows.length === found }
 }
 

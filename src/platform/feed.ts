@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import { withSpellings } from '../http/json-numbers.ts'
 import { showStored } from '../http/metrics.ts'
 import { ID, NIL_ID } from '../system.ts'
 import type { EventPosition, FeedEvent } from './feed-repository.ts'
@@ -37,14 +38,9 @@ export interface FeedPage {
   isCaughtUp: boolean
 }
 
-export interface Feed {
-  /** @throws Problem invalid_request, cursor_expired, unavailable */
-  read(asked: Asked): Promise<FeedPage>
-  /** From now on nobody waits. */
-  drain(): void
-}
+export type Feed = ReturnType<typeof createFeed>
 
-export function createFeed({ db }: Pick<Context, 'db'>): Feed {
+export function createFeed({ db }: Pick<Context, 'db'>) {
   const arrivals = createArrivals(db)
 
   async function readPage(cursor: Cursor | undefined, maxEvents: number): Promise<FeedPage> {
@@ -56,15 +52,12 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
     if (cursor && cursor.feedId !== feedId) throw invalidCursor()
     if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, after: deleted }))
     const end = reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
-    return {
-      events,
-      next: end === BEGINNING ? null : encode({ feedId, after: end }),
-      isCaughtUp: isLast,
-    }
+    return { events, next: end === BEGINNING ? null : encode({ feedId, after: end }), isCaughtUp: isLast }
   }
 
   return {
-    async read({ after, limit, waitSeconds, signal, confirm }) {
+    /** @throws Problem invalid_request, cursor_expired, unavailable */
+    async read({ after, limit, waitSeconds, signal, confirm }: Asked): Promise<FeedPage> {
       const cursor = after === undefined ? undefined : decode(after)
       const page = await readPage(cursor, limit)
       if (page.events.length > 0 || !page.isCaughtUp || waitSeconds === 0) return page
@@ -72,6 +65,7 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
       if (!signal.aborted) await confirm()
       return hasArrived ? await readPage(cursor, limit) : page
     },
+    /** From now on nobody waits. */
     drain: arrivals.drain,
   }
 }
@@ -88,15 +82,10 @@ async function readAfter(
   return { ...(await repository.readEventsAcrossCompanies(db, after, options)), reached: null }
 }
 
-interface Waiting {
-  after: bigint
-  end(hasArrived: boolean): void
-}
-
 /** One statement for all who wait, a few times a second. */
 function createArrivals(db: Context['db']) {
-  const waiting = new Set<Waiting>()
-  let isDraining = false
+  const waiting = new Set<{ after: bigint; resolve(hasArrived: boolean): void }>()
+  const draining = new AbortController()
   let isLooking = false
 
   async function look(): Promise<void> {
@@ -106,36 +95,24 @@ function createArrivals(db: Context['db']) {
       await sleep(TICK_MS)
       // A failure is told by the next request.
       const newest = await repository.findNewestPosition(db).catch(() => null)
-      for (const one of [...waiting]) if (newest !== null && BigInt(newest) > one.after) one.end(true)
+      for (const { after, resolve } of waiting) if (newest !== null && BigInt(newest) > after) resolve(true)
     }
     isLooking = false
   }
 
   return {
-    /** Whether there is an event behind the position. At once if too many wait. */
-    wait(position: string | undefined, ms: number, signal: AbortSignal): Promise<boolean> {
-      if (isDraining || signal.aborted || waiting.size >= MAX_WAITING) return Promise.resolve(false)
+    /** Whether there is an event behind the position. Immediately if too many wait. */
+    async wait(position: string | undefined, ms: number, signal: AbortSignal): Promise<boolean> {
+      const ended = AbortSignal.any([signal, draining.signal, AbortSignal.timeout(ms)])
+      if (ended.aborted || waiting.size >= MAX_WAITING) return false
       const { promise, resolve } = Promise.withResolvers<boolean>()
-      const one: Waiting = {
-        after: BigInt(position ?? -1),
-        end(hasArrived) {
-          clearTimeout(timeout)
-          signal.removeEventListener('abort', giveUp)
-          waiting.delete(one)
-          resolve(hasArrived)
-        },
-      }
-      const giveUp = () => one.end(false)
-      const timeout = setTimeout(giveUp, ms)
-      signal.addEventListener('abort', giveUp)
+      const one = { after: BigInt(position ?? -1), resolve }
+      ended.addEventListener('abort', () => resolve(false))
       waiting.add(one)
       void look()
-      return promise
+      return await promise.finally(() => waiting.delete(one))
     },
-    drain(): void {
-      isDraining = true
-      for (const one of [...waiting]) one.end(false)
-    },
+    drain: () => draining.abort(),
   }
 }
 
@@ -194,6 +171,35 @@ function unsettled(): Problem {
     'The database was restored, and its operator has not settled that yet; try again later.',
     { retryAfterSeconds: 10 },
   )
+}
+
+/** As the schema says. The data are JSON already: to parse and write them again would be most of the work. */
+export function toText({ events, next, isCaughtUp }: FeedPage): string {
+  return `{"events":[${events.map(toEventText).join(',')}],"next":${JSON.stringify(next)},"isCaughtUp":${isCaughtUp}}`
+}
+
+/** Ids and types have no character that JSON escapes: see ingest/schemas.ts. */
+function toEventText({
+  companyId,
+  eventId,
+  type,
+  occurredAt,
+  receivedAt,
+  data,
+  spellings,
+}: FeedEvent): string {
+  const occurred = occurredAt === null ? null : `"${toRfc3339(occurredAt)}"`
+  return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${withSpellings(data, spellings)}}`
+}
+
+/**
+ * To milliseconds. A `Date` in between would be a third of the work. With an offset, a sender can write times whose year in UTC is
+ * 0 or 10000, which RFC 3339 cannot: then it is the nearest time that it can.
+ */
+function toRfc3339(time: string): string {
+  if (time.endsWith('BC')) return '0001-01-01T00:00:00.000Z'
+  if (time[4] !== '-') return '9999-12-31T23:59:59.999Z'
+  return `${time.slice(0, 10)}T${time.slice(11, 19)}.${time.slice(20, 23).padEnd(3, '0')}Z`
 }
 
 /** Operators see by it a transaction that stays open: events that are committed wait for its end. */

@@ -1,11 +1,12 @@
-import { Problem, type ProblemCode } from '../errors.ts'
+import { isInForce } from '../company/account.ts'
+import { Problem, type ProblemCode, statusOf } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
-import { logContextOf, mustEnroll, provenAtOf, type Session } from '../session/session.ts'
+import { logContextOf, mustEnroll, provenAtOf, requirePermission, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 
-/** What a credential of a session is good for at this moment (RFC 7662). */
+/** What a credential of a session allows at this moment, for services (RFC 7662) and for reverse proxies. */
 
 const INACTIVE = { active: false }
 
@@ -93,6 +94,40 @@ function toSeconds(ms: number): number {
 }
 
 /** Separated by single spaces. What operators have stored in other forms in the tables of roles is left out. */
-export function toWords(names: string[]): string {
+function toWords(names: string[]): string {
   return names.filter((name) => /^[!-~]+$/.test(name)).join(' ')
+}
+
+/** For a reverse proxy. @throws Problem permission_denied, subscription_inactive, feature_not_in_plan */
+export function requireRights(
+  session: Session,
+  { permission, feature }: { permission?: string; feature?: string },
+): void {
+  if (permission !== undefined) requirePermission(session, permission)
+  if (feature === undefined) return
+  if (!isInForce(session)) throw new Problem('subscription_inactive', 'The subscription is not active.')
+  if (!session.features.includes(feature))
+    throw new Problem('feature_not_in_plan', `The plan of the company does not include ${feature}.`)
+}
+
+export function headersOf({ companyId, userId, sessionId, role, permissions }: Session) {
+  return {
+    'x-auth-company': companyId,
+    'x-auth-user': userId,
+    'x-auth-session': sessionId,
+    // Never empty: Caddy before 2.11.2 would keep what the client sends.
+    'x-auth-role': toWords([role]) || '-',
+    'x-auth-permissions': toWords(permissions) || '-',
+  }
+}
+
+/** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */
+export function toForwarded({ code, message, extras }: Problem): Problem {
+  const headers = { ...extras.headers, 'x-auth-error': code }
+  return new Problem(code, message, { ...extras, headers, status: forwardedStatusOf(code) })
+}
+
+export function forwardedStatusOf(code: ProblemCode): number {
+  const status = statusOf(code)
+  return status === 401 || status >= 500 ? status : 403
 }

@@ -40,11 +40,7 @@ export async function insertClient(
 }
 
 /** The former secret takes the place of an older one. Undefined without the client, as the next two. */
-export async function addSecret(
-  db: Executor,
-  id: string,
-  secretHash: Buffer,
-): Promise<PlatformClient | undefined> {
+export async function addSecret(db: Executor, id: string, secretHash: Buffer) {
   return await db
     .updateTable('platform_clients')
     .set({ secret_hash: secretHash, former_secret_hash: sql.ref('secret_hash') })
@@ -53,7 +49,7 @@ export async function addSecret(
     .executeTakeFirst()
 }
 
-export async function removeFormerSecret(db: Executor, id: string): Promise<PlatformClient | undefined> {
+export async function removeFormerSecret(db: Executor, id: string) {
   return await db
     .updateTable('platform_clients')
     .set({ former_secret_hash: null })
@@ -62,7 +58,7 @@ export async function removeFormerSecret(db: Executor, id: string): Promise<Plat
     .executeTakeFirst()
 }
 
-export async function deleteClient(db: Executor, id: string): Promise<PlatformClient | undefined> {
+export async function deleteClient(db: Executor, id: string) {
   return await db
     .deleteFrom('platform_clients')
     .where('client_id', '=', id)

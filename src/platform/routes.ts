@@ -1,15 +1,30 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { invalidField } from '../errors.ts'
 import { mediaType } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
-import { scopedRoutes } from '../http/operations.ts'
+import { type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses, responsesBy } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
-import { forwardedStatusOf, headersOf, requireRights, toForwarded } from './forwarding.ts'
-import { createIntrospection, toOAuth } from './introspection.ts'
-import { IntrospectBody, IntrospectReply, VerifyHeaders, VerifyQuery, VerifyReply } from './schemas.ts'
+import { type Feed, type FeedPage, toText } from './feed.ts'
+import {
+  createIntrospection,
+  forwardedStatusOf,
+  headersOf,
+  requireRights,
+  toForwarded,
+  toOAuth,
+} from './introspection.ts'
+import {
+  FeedQuery,
+  FeedReply,
+  IntrospectBody,
+  IntrospectReply,
+  VerifyHeaders,
+  VerifyQuery,
+  VerifyReply,
+} from './schemas.ts'
 
 /** The routes of the platform's own listener, in plugins of their own, since each stands behind another credential. */
 
@@ -58,6 +73,40 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
   )
 }
 
+/** The event feed; behind the client guard, for its scope. */
+const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
+  app.get(
+    '/events',
+    {
+      schema: {
+        operationId: 'readEvents',
+        summary: 'Read ingested events',
+        description:
+          'In one stable order, by the scope `events:read`. Each reader keeps its own cursor. Nothing that is committed is skipped, and an event comes again only with an older cursor.',
+        tags: ['events'],
+        querystring: FeedQuery,
+        response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
+      },
+      // It waits for events for up to 25 s.
+      config: { answerWithinMs: 33_000 },
+    },
+    async (request, reply) => {
+      const { after, limit = 100, wait: waitSeconds = 0 } = request.query
+      const left = new AbortController()
+      reply.raw.once('close', () => left.abort())
+      const page = await feed.read({
+        after,
+        limit,
+        waitSeconds,
+        signal: left.signal,
+        confirm: () => request.confirmClient(),
+      })
+      reply.type('application/json; charset=utf-8').serializer(toText)
+      return page
+    },
+  )
+}
+
 /** Forward authentication; behind the session guard and that of second factors. */
 const verifying: FastifyPluginAsyncTypebox = async (app) => {
   // Of the guards too.
@@ -95,4 +144,5 @@ export const introspectionRoutes = scopedRoutes(introspecting, 'introspection-ro
   'client-guard',
   'scope-guard',
 ])
+export const feedRoutes = scopedRoutes(reading, 'feed-routes', ['scope-guard'])
 export const verifyRoutes = scopedRoutes(verifying, 'verify-routes', ['session-guard', 'enrolment-guard'])
