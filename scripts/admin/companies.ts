@@ -1,6 +1,6 @@
 import { SUBSCRIPTION_STATUSES } from '../../src/company/account.ts'
 import { findCompany, listCompaniesAcrossCompanies } from '../../src/company/listing-repository.ts'
-import { noSuchCompany } from '../../src/company/problems.ts'
+import { noSuchCompany } from '../../src/company/service.ts'
 import type { CompanyStatus } from '../../src/database/schema.ts'
 import {
   changeCompanyStatus,

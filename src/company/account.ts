@@ -31,11 +31,8 @@ export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS>, Memb
 export const DEFAULT_ASSIGNMENTS = ['environment:production']
 
 /** Sign-in and live sessions require this. */
-export function isActive({
-  userStatus,
-  companyStatus,
-}: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
-  return userStatus === 'active' && companyStatus === 'active'
+export function isActive(account: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
+  return account.userStatus === 'active' && account.companyStatus === 'active'
 }
 
 /** Whether the company may use what its plan includes. */
@@ -44,13 +41,10 @@ export function isInForce({ subscriptionStatus }: Pick<Account, 'subscriptionSta
 }
 
 /** Whether the policy of the company requires a second factor of this user. */
-export function isConcerned({
-  userKind,
-  role,
-  secondFactorPolicy,
-}: Pick<Account, 'userKind' | 'role' | 'secondFactorPolicy'>): boolean {
-  if (userKind !== 'person') return false
-  return secondFactorPolicy === 'everyone' || (secondFactorPolicy === 'admins' && role === 'admin')
+export function isConcerned(user: Pick<Account, 'userKind' | 'role' | 'secondFactorPolicy'>): boolean {
+  if (user.userKind !== 'person') return false
+  const policy = user.secondFactorPolicy
+  return policy === 'everyone' || (policy === 'admins' && user.role === 'admin')
 }
 
 export const SUBSCRIPTION_STATUSES = [

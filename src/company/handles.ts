@@ -37,15 +37,10 @@ export function checkHandle(text: string, cell: string | undefined): string {
   return handle
 }
 
-interface Making {
-  system: System
-  config: { cell: string | undefined }
-}
-
 /** Gives a company that has none one from its name. The digits tell nothing of other companies, and are more if it is taken. */
 export async function giveHandle(
   tx: Tx,
-  { system, config: { cell } }: Making,
+  { system, config: { cell } }: { system: System; config: { cell: string | undefined } },
   companyId: string,
   now: number,
 ): Promise<string | null> {

@@ -6,13 +6,11 @@ import { aliased, itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { ACCOUNT_COLUMNS, type Account } from './account.ts'
+import { updatingUser } from './repository.ts'
 
 /** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
 
-interface EmailItem {
-  companyId: string
-  email: string
-}
+type EmailItem = Pick<Account, 'companyId' | 'email'>
 
 const emailTable = itemTable<EmailItem>({
   company_id: ['uuid', ({ companyId }) => companyId],
@@ -43,17 +41,13 @@ export async function replacePasswordHash(
   userId: string,
   change: { before: string; after: string },
 ): Promise<boolean> {
-  const updated = await db
-    .updateTable('users')
+  const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ password_hash: change.after, wrong_codes: 0 })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
     .where('password_hash', '=', change.before)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
-    .returning('user_id')
     .executeTakeFirst()
-  return updated !== undefined
+  return numUpdatedRows > 0n
 }
 
 /** Undefined unless user and company are active. `isFirst`: it was not proven before. */
@@ -62,7 +56,7 @@ export async function proveEmail(
   companyId: string,
   email: string,
   { at, passwordHash }: { at: Date; passwordHash?: string },
-): Promise<{ userId: string; isFirst: boolean } | undefined> {
+) {
   return await db
     .updateTable('users')
     .set(({ fn, val }) => ({
@@ -78,7 +72,7 @@ export async function proveEmail(
     .where('email', '=', email)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
-    .returning(['user_id as userId', sql<boolean>`email_verified_at = ${at}`.as('isFirst')])
+    .returning((eb) => ['user_id as userId', eb('email_verified_at', '=', at).as('isFirst')])
     .executeTakeFirst()
 }
 
@@ -106,17 +100,13 @@ export async function takePendingEmail(
   userId: string,
   { email, at }: { email: string; at: Date },
 ): Promise<boolean> {
-  const updated = await tx
-    .updateTable('users')
+  const { numUpdatedRows } = await updatingUser(tx, companyId, userId)
     .set({ email, pending_email: null, email_verified_at: at })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
     .where('pending_email', '=', email)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
-    .returning('user_id')
     .executeTakeFirst()
-  return updated !== undefined
+  return numUpdatedRows > 0n
 }
 
 /** Throws if `email` is taken. Returns the one before; removes a requested one, and the password. */
@@ -153,11 +143,8 @@ export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: s
 }
 
 export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<void> {
-  await db
-    .updateTable('users')
+  await updatingUser(db, companyId, userId)
     .set({ pending_email: null })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
     .where('pending_email', 'is not', null)
     .execute()
 }
@@ -183,42 +170,41 @@ export async function noteLockout(db: Executor, companyId: string, userId: strin
 
 /** For a user who signs in with that password; true for one of several concurrent calls. */
 export async function clearLockout(db: Executor, companyId: string, userId: string, passwordHash: string) {
-  const cleared = await db
-    .updateTable('users')
+  const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ locked_out_at: null })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
     .where('locked_out_at', 'is not', null)
     .where('password_hash', '=', passwordHash)
     .where('status', '=', 'active')
-    .returning('user_id')
     .executeTakeFirst()
-  return cleared !== undefined
+  return numUpdatedRows > 0n
 }
 
 /** Removes the password after so many wrong codes, and resets their count; false if there were fewer. */
 export async function clearGuessedPassword(tx: Tx, companyId: string, userId: string, wrongCodes: number) {
-  const { rows } = await sql`
-    update users set password_hash = '', wrong_codes = 0
-    where company_id = ${companyId} and user_id = ${userId} and wrong_codes >= ${wrongCodes} and status <> 'deleted'
-    returning user_id`.execute(tx)
-  return rows.length > 0
+  const { numUpdatedRows } = await updatingUser(tx, companyId, userId)
+    .set({ password_hash: '', wrong_codes: 0 })
+    .where('wrong_codes', '>=', wrongCodes)
+    .where('status', '!=', 'deleted')
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
 }
 
 /** Returns how many there were in a row. */
 export async function countWrongCode(db: Executor, companyId: string, userId: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    update users set wrong_codes = wrong_codes + 1 where company_id = ${companyId} and user_id = ${userId}
-    returning wrong_codes as count`.execute(db)
-  return rows[0]?.count ?? 0
+  const user = await updatingUser(db, companyId, userId)
+    .set((eb) => ({ wrong_codes: eb('wrong_codes', '+', 1) }))
+    .returning('wrong_codes as count')
+    .executeTakeFirst()
+  return user?.count ?? 0
 }
 
 /** Returns the e-mail of the user. */
 export async function forgetWrongCodes(tx: Tx, companyId: string, userId: string): Promise<string> {
-  const { rows } = await sql<{ email: string }>`
-    update users set wrong_codes = 0 where company_id = ${companyId} and user_id = ${userId}
-    returning email`.execute(tx)
-  return rows[0]?.email ?? ''
+  const user = await updatingUser(tx, companyId, userId)
+    .set({ wrong_codes: 0 })
+    .returning('email')
+    .executeTakeFirst()
+  return user?.email ?? ''
 }
 
 export interface Identity extends Account {

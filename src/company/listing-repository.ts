@@ -46,25 +46,13 @@ export async function findCompany(db: Executor, companyId: string) {
     .executeTakeFirst()
 }
 
-const SHOWN_USER = [
-  'user_id as userId',
-  'kind',
-  'email',
-  'name',
-  'role',
-  'assignments',
-  'status',
-  'second_factors as secondFactors',
-  'email_verified_at as emailVerifiedAt',
-  'locked_out_at as lockedOutAt',
-  'created_at as createdAt',
-] as const
-
-/** Without deleted ones, which alone have no e-mail. */
+/** Without deleted ones, the only ones without an email. */
 function selectUsers(db: Executor, companyId: string) {
   return db
     .selectFrom('users')
-    .select(SHOWN_USER)
+    .select(['user_id as userId', 'kind', 'email', 'name', 'role', 'assignments', 'status'])
+    .select(['second_factors as secondFactors', 'email_verified_at as emailVerifiedAt'])
+    .select(['locked_out_at as lockedOutAt', 'created_at as createdAt'])
     .where('company_id', '=', companyId)
     .where('status', '!=', 'deleted')
     .$narrowType<{ email: string }>()
@@ -79,7 +67,8 @@ export async function findUser(
   companyId: string,
   user: { userId: string } | { email: string },
 ) {
-  const [column, value] =
-    'userId' in user ? (['user_id', user.userId] as const) : (['email', user.email] as const)
-  return await selectUsers(db, companyId).where(column, '=', value).executeTakeFirst()
+  const users = selectUsers(db, companyId)
+  const found =
+    'userId' in user ? users.where('user_id', '=', user.userId) : users.where('email', '=', user.email)
+  return await found.executeTakeFirst()
 }

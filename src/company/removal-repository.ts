@@ -35,8 +35,11 @@ export async function removeCompany(db: Executor, companyId: string): Promise<bo
 }
 
 export async function listDeletingAcrossCompanies(db: Executor): Promise<string[]> {
-  const { rows } = await sql<{ companyId: string }>`
-    select company_id as "companyId" from companies where status = 'deleting'`.execute(db)
+  const rows = await db
+    .selectFrom('companies')
+    .select('company_id as companyId')
+    .where('status', '=', 'deleting')
+    .execute()
   return rows.map(({ companyId }) => companyId)
 }
 

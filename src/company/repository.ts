@@ -1,6 +1,12 @@
-import { type Selectable, sql, type Updateable } from 'kysely'
+import type { ExpressionBuilder, NotNull, Selectable, Updateable } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { CompanyStatus, Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
+import type {
+  CompanyStatus,
+  Database,
+  SecondFactorPolicy,
+  SubscriptionStatus,
+  UserKind,
+} from '../database/schema.ts'
 import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
 /** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
@@ -21,33 +27,21 @@ export interface NewUser {
   invitedBy?: string | null | undefined
 }
 
-/** False if the id already exists. */
+/** On a trial. False if the id already exists. */
 export async function insertCompany(
   tx: Tx,
   companyId: string,
-  company: {
-    name: string
-    createdAt: Date
-    plan: string
-    status: SubscriptionStatus
-    currentPeriodEnd: Date
-  },
+  { name, plan, createdAt, trialEnd }: { name: string; plan: string; createdAt: Date; trialEnd: Date },
 ): Promise<boolean> {
-  const inserted = await tx
+  const { numInsertedOrUpdatedRows } = await tx
     .insertInto('companies')
-    .values({ company_id: companyId, name: company.name, status: 'active', created_at: company.createdAt })
+    .values({ company_id: companyId, name, status: 'active', created_at: createdAt })
     .onConflict((conflict) => conflict.column('company_id').doNothing())
-    .returning('company_id')
     .executeTakeFirst()
-  if (!inserted) return false
+  if (numInsertedOrUpdatedRows !== 1n) return false
   await tx
     .insertInto('subscriptions')
-    .values({
-      company_id: companyId,
-      plan: company.plan,
-      status: company.status,
-      current_period_end: company.currentPeriodEnd,
-    })
+    .values({ company_id: companyId, plan, status: 'trialing', current_period_end: trialEnd })
     .execute()
   return true
 }
@@ -59,7 +53,7 @@ export function searchFormOf(text: string): string {
 
 /** False if the company already has a user with that e-mail. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
-  const inserted = await db
+  const { numInsertedOrUpdatedRows } = await db
     .insertInto('users')
     .values({
       company_id: companyId,
@@ -77,9 +71,8 @@ export async function insertUser(db: Executor, companyId: string, user: NewUser)
       invited_by: user.invitedBy ?? null,
     })
     .onConflict((conflict) => conflict.columns(['company_id', 'email']).doNothing())
-    .returning('user_id')
     .executeTakeFirst()
-  return inserted !== undefined
+  return numInsertedOrUpdatedRows === 1n
 }
 
 export async function findCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
@@ -109,34 +102,31 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
 
 /** False if there is no such company, or its deletion has begun. */
 export async function setCompanyStatus(db: Executor, companyId: string, status: CompanyStatus) {
-  const updated = await db
+  const { numUpdatedRows } = await db
     .updateTable('companies')
     .set({ status })
     .where('company_id', '=', companyId)
     .where('status', '!=', 'deleting')
-    .returning('company_id')
     .executeTakeFirst()
-  return updated !== undefined
+  return numUpdatedRows > 0n
 }
 
-/** False if there is no such user, or the user is deleted or is another than `where` says. */
+export const updatingUser = (db: Executor, companyId: string, userId: string) =>
+  db.updateTable('users').where('company_id', '=', companyId).where('user_id', '=', userId)
+
+/** False if there is no such user, or the user is deleted or of a different kind or status. */
 export async function updateUser(
   db: Executor,
   companyId: string,
-  userId: string,
+  { userId, ...where }: { userId: string } & Partial<Pick<Selectable<Database['users']>, 'kind' | 'status'>>,
   change: Updateable<Database['users']>,
-  where: Partial<Pick<Selectable<Database['users']>, 'kind' | 'status'>> = {},
 ): Promise<boolean> {
-  const updated = await db
-    .updateTable('users')
+  const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ ...change, ...(typeof change.name === 'string' && { search_name: searchFormOf(change.name) }) })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
     .where('status', '!=', 'deleted')
     .where(({ and }) => and(where))
-    .returning('user_id')
     .executeTakeFirst()
-  return updated !== undefined
+  return numUpdatedRows > 0n
 }
 
 export async function lockUser(tx: Tx, companyId: string, userId: string): Promise<void> {
@@ -149,18 +139,20 @@ export async function lockUser(tx: Tx, companyId: string, userId: string): Promi
     .execute()
 }
 
+const isActiveAdmin = ({ and }: ExpressionBuilder<Database, 'users'>) =>
+  and({ role: 'admin', kind: 'person', status: 'active' })
+
 /** In key order, as an admin who changes the user. Of two admins who leave at once, the second sees one. */
 export async function lockUserAndActiveAdmins(tx: Tx, companyId: string, userId: string): Promise<string[]> {
-  const isActiveAdmin = sql<boolean>`(role = 'admin' and kind = 'person' and status = 'active')`
   const rows = await tx
     .selectFrom('users')
-    .select(['user_id', isActiveAdmin.as('isActiveAdmin')])
+    .select((eb) => ['user_id as userId', isActiveAdmin(eb).as('isActiveAdmin')])
     .where('company_id', '=', companyId)
-    .where(({ eb, or }) => or([eb('user_id', '=', userId), isActiveAdmin]))
+    .where((eb) => eb.or([eb('user_id', '=', userId), isActiveAdmin(eb)]))
     .orderBy('user_id')
     .forNoKeyUpdate()
     .execute()
-  return rows.filter((row) => row.isActiveAdmin).map(({ user_id: id }) => id)
+  return rows.filter((row) => row.isActiveAdmin).map((row) => row.userId)
 }
 
 /** False if there is no such company. */
@@ -169,11 +161,74 @@ export async function setSubscription(
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<boolean> {
-  const updated = await db
+  const { numUpdatedRows } = await db
     .updateTable('subscriptions')
-    .set({ status: change.status, ...(change.plan !== undefined && { plan: change.plan }) })
+    .set(change)
     .where('company_id', '=', companyId)
-    .returning('company_id')
     .executeTakeFirst()
-  return updated !== undefined
+  return numUpdatedRows > 0n
+}
+
+/** `concerned`, by setting: how many active people have no second factor and would need one. */
+export async function findSecurity(db: Executor, companyId: string) {
+  const row = await db
+    .selectFrom('companies as c')
+    .crossJoinLateral(({ selectFrom }) =>
+      selectFrom('users as u')
+        .select(({ fn, cast }) => [
+          cast<number>(fn.countAll().filterWhere('u.role', '=', 'admin'), 'integer').as('admins'),
+          cast<number>(fn.countAll(), 'integer').as('everyone'),
+        ])
+        .whereRef('u.company_id', '=', 'c.company_id')
+        .where('u.kind', '=', 'person')
+        .where('u.status', '=', 'active')
+        .where(({ eb, val }) => eb('u.second_factors', '=', val([])))
+        .as('n'),
+    )
+    .select(['c.second_factor_policy as secondFactor', 'n.admins', 'n.everyone'])
+    .where('c.company_id', '=', companyId)
+    .where('c.status', '!=', 'deleting')
+    .executeTakeFirst()
+  if (!row) return undefined
+  const { secondFactor, ...counts } = row
+  return { secondFactor, concerned: { optional: 0, ...counts } }
+}
+
+export type Security = NonNullable<Awaited<ReturnType<typeof findSecurity>>>
+
+/** Locks the company until the transaction ends. */
+export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy | undefined> {
+  const company = await tx
+    .selectFrom('companies')
+    .select('second_factor_policy as policy')
+    .where('company_id', '=', companyId)
+    .where('status', '!=', 'deleting')
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  return company?.policy
+}
+
+export async function storePolicy(tx: Tx, companyId: string, policy: SecondFactorPolicy): Promise<void> {
+  await tx
+    .updateTable('companies')
+    .set({ second_factor_policy: policy })
+    .where('company_id', '=', companyId)
+    .execute()
+}
+
+const MAX_TOLD = 100
+
+/** Of the active admins. */
+export async function listAdminEmails(tx: Tx, companyId: string): Promise<string[]> {
+  const admins = await tx
+    .selectFrom('users')
+    .select('email')
+    .where('company_id', '=', companyId)
+    .where(isActiveAdmin)
+    .where('email_verified_at', 'is not', null)
+    .orderBy('user_id')
+    .limit(MAX_TOLD)
+    .$narrowType<{ email: NotNull }>()
+    .execute()
+  return admins.map(({ email }) => email)
 }

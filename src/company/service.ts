@@ -1,12 +1,12 @@
 import type { Executor, Tx } from '../database/connect.ts'
+import { constraintOf } from '../database/faults.ts'
+import { invalidField, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
-import { lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './problems.ts'
 import * as repository from './repository.ts'
 
 /** Creates and changes companies and their users, always in a transaction that is passed in. */
 
-const TRIAL_DAYS = 14
-const DAY_MS = 86_400_000
+const TRIAL_MS = 14 * 86_400_000
 
 type NewUser = Omit<repository.NewUser, 'userId'>
 
@@ -17,17 +17,17 @@ interface NewCompany {
   admin: Omit<NewUser, 'role'>
 }
 
-/** Opens a company in trial. Does nothing if the id exists; `userId` then names no user. */
+/** Opens a company on a trial. Does nothing if the id exists; `userId` then names no user. */
 export async function openCompany(
   tx: Tx,
   system: System,
   { companyId = newId(system), companyName, plan = 'growth', admin }: NewCompany,
-): Promise<{ companyId: string; userId: string; isNew: boolean }> {
+) {
   const userId = newId(system)
   const { createdAt } = admin
-  const currentPeriodEnd = new Date(createdAt.getTime() + TRIAL_DAYS * DAY_MS)
-  const company = { name: companyName, createdAt, plan, currentPeriodEnd }
-  const isNew = await repository.insertCompany(tx, companyId, { ...company, status: 'trialing' })
+  const trialEnd = new Date(createdAt.getTime() + TRIAL_MS)
+  const company = { name: companyName, plan, createdAt, trialEnd }
+  const isNew = await repository.insertCompany(tx, companyId, company)
   if (isNew) await repository.insertUser(tx, companyId, { ...admin, userId, role: 'admin' })
   return { companyId, userId, isNew }
 }
@@ -56,7 +56,7 @@ export async function changeUser(
   userId: string,
   change: Parameters<typeof repository.updateUser>[3],
 ): Promise<void> {
-  if (!(await repository.updateUser(tx, companyId, userId, change))) throw noSuchUser()
+  if (!(await repository.updateUser(tx, companyId, { userId }, change))) throw noSuchUser()
 }
 
 /** Leaves nothing of a user but the id. */
@@ -74,5 +74,38 @@ export const ERASED = {
 /** Call it before other locks of users, if the user may cease to be an admin. @throws Problem last_admin */
 export async function requireOtherAdmin(tx: Tx, companyId: string, userId: string): Promise<void> {
   const admins = await repository.lockUserAndActiveAdmins(tx, companyId, userId)
-  if (admins.length === 1 && admins[0] === userId) throw lastAdmin()
+  if (admins.length === 1 && admins[0] === userId)
+    throw new Problem(
+      'last_admin',
+      'The company would be left without an active admin: make another user its admin first.',
+    )
+}
+
+export function noSuchCompany(): Problem {
+  return new Problem('not_found', 'There is no company with this id.')
+}
+
+export function noSuchUser(): Problem {
+  return new Problem('not_found', 'The company has no such user.')
+}
+
+function noSuchRole(): Problem {
+  return invalidField('role', 'is not one of the roles: admin, analyst, developer, viewer')
+}
+
+export function alreadyMember(): Problem {
+  return new Problem('already_member', 'This e-mail belongs to a member of the company already.')
+}
+
+export function emailTaken(): Problem {
+  return invalidField('email', 'belongs to a user of this company already')
+}
+
+/** For `catch`: foreign keys refuse unknown roles and plans. @throws Problem invalid_request */
+export function explainUnknownName(error: unknown): never {
+  const constraint = constraintOf(error)
+  if (constraint === 'users_role_fkey') throw noSuchRole()
+  if (constraint === 'subscriptions_plan_fkey')
+    throw invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
+  throw error
 }

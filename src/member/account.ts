@@ -90,8 +90,6 @@ async function replace({ db, system }: Context, actor: Actor, hashes: { before: 
   })
 }
 
-const ACTIVE_PERSON = { kind: 'person', status: 'active' } as const
-
 /**
  * Takes effect when the user follows the link sent to the new email. Does not reveal whether someone else has
  * it. Members without a second factor give a code that was sent to their current email.
@@ -114,7 +112,8 @@ export async function requestEmailChange(
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
       const isFactorProven = !(await consumeCode(tx, session, owner, 'email', codeDigest))
       // Replaces an earlier request.
-      const isRequested = await updateUser(tx, companyId, userId, { pending_email: email }, ACTIVE_PERSON)
+      const self = { userId, kind: 'person', status: 'active' } as const
+      const isRequested = await updateUser(tx, companyId, self, { pending_email: email })
       if (!isRequested) throw sessionEnded()
       const data = { ipAddress, userId, isFactorProven }
       await mail({ kind: 'email_change', recipient: email, data, network })

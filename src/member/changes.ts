@@ -1,7 +1,6 @@
 import { forgetEmail } from '../audit/repository.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
-import { noSuchUser } from '../company/problems.ts'
-import { changeUser, ERASED, requireOtherAdmin } from '../company/service.ts'
+import { changeUser, ERASED, noSuchUser, requireOtherAdmin } from '../company/service.ts'
 import type { Tx } from '../database/connect.ts'
 import type { UserKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'

@@ -1,7 +1,13 @@
 import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
-import { emailTaken, explainUnknownName, noSuchUser } from '../company/problems.ts'
-import { addUser, changeUser, requireCompanyName } from '../company/service.ts'
+import {
+  addUser,
+  changeUser,
+  emailTaken,
+  explainUnknownName,
+  noSuchUser,
+  requireCompanyName,
+} from '../company/service.ts'
 import type { Config } from '../config/config.ts'
 import type { Limits } from '../config/limits.ts'
 import { createOpaque } from '../crypto/opaque.ts'

@@ -1,5 +1,5 @@
-import * as repository from '../company/policy-repository.ts'
-import { noSuchCompany } from '../company/problems.ts'
+import * as repository from '../company/repository.ts'
+import { noSuchCompany } from '../company/service.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SecondFactorPolicy } from '../database/schema.ts'
 import { type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'

@@ -1,6 +1,6 @@
 import { type ACTIONS, type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import { listAdminEmails } from '../company/policy-repository.ts'
+import { listAdminEmails } from '../company/repository.ts'
 import type { Tx } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
