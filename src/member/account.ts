@@ -108,9 +108,9 @@ export async function requestEmailChange(
   if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
   await counted(context, actor, async () => {
     const { ipAddress, network } = client
-    const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
+    const digest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
-      const isFactorProven = !(await consumeCode(tx, session, owner, 'email', codeDigest))
+      const isFactorProven = !(await consumeCode(tx, session, owner, { use: 'email', digest }))
       // Replaces an earlier request.
       const self = { userId, kind: 'person', status: 'active' } as const
       const isRequested = await updateUser(tx, companyId, self, { pending_email: email })

@@ -8,7 +8,7 @@ import type { Context } from '../http/context.ts'
 import { deleteMailsTo, deleteNoticesTo } from '../mail/repository.ts'
 import { deleteResetTokens, deleteTokensOf } from '../one-time-token/repository.ts'
 import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
-import { resetFactors } from '../second-factor/reset.ts'
+import { resetFactors } from '../second-factor/policy.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import {
   type Act,
@@ -189,7 +189,7 @@ export async function checkAdminCode(
 export async function consumeAdminCode(tx: Tx, { session }: Actor, digest: Buffer | null): Promise<void> {
   const owner = await findMember(tx, session.companyId, session.userId)
   if (!owner) throw sessionEnded()
-  await consumeCode(tx, session, { ...owner, userKind: owner.kind }, 'admin', digest)
+  await consumeCode(tx, session, { ...owner, userKind: owner.kind }, { use: 'admin', digest })
 }
 
 export async function tellOfNewAdmin(

@@ -1,12 +1,12 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { MemberIds } from '../company/account.ts'
 import { type Identity, identityColumns } from '../company/identity-repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 
 /**
- * Challenges of sign-ins, proofs and enrolments. A challenge has the epochs of its user and its company, as a session has: what
- * ends the sessions of either (another password, a disabled user, another factor) makes it void in the same write.
+ * A challenge has the epochs of its user and its company, as a session has: what ends the sessions of either (a new password, a
+ * disabled user, a new factor) makes it void in the same write.
  */
 
 const MAX_TRIES = 5
@@ -35,40 +35,41 @@ export async function insertSignIn(
   { companyId, userId, passwordHash, secondFactors }: Identity,
   challenge: NewChallenge,
 ): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    with member as (
-      select company_id, user_id, session_epoch from users
-      where company_id = ${companyId} and user_id = ${userId} and status = 'active'
-        and password_hash = ${passwordHash} and second_factors = ${secondFactors}::text[]
-      for share
-    )
-    ${insertion(challenge)}
-    from member m join companies c on c.company_id = m.company_id`.execute(db)
-  return numAffectedRows === 1n
+  const member = sql`
+    select company_id, user_id, session_epoch from users
+    where company_id = ${companyId} and user_id = ${userId} and status = 'active'
+      and password_hash = ${passwordHash} and second_factors = ${secondFactors}::text[]
+    for share`
+  return await insertFor(db, member, challenge)
 }
 
 /** False if the session has ended. */
 export async function insertOfSession(db: Executor, companyId: string, challenge: NewChallenge) {
+  const member = sql`
+    select u.company_id, u.user_id, u.session_epoch
+    from users u
+    join sessions s on s.company_id = u.company_id and s.user_id = u.user_id and s.user_epoch = u.session_epoch
+    where u.company_id = ${companyId} and u.user_id = ${challenge.userId} and u.status = 'active'
+      and s.session_id = ${challenge.sessionId} and s.end_reason is null
+    for share of u`
+  return await insertFor(db, member, challenge)
+}
+
+async function insertFor(
+  db: Executor,
+  member: RawBuilder<unknown>,
+  challenge: NewChallenge,
+): Promise<boolean> {
   const { numAffectedRows } = await sql`
-    with member as (
-      select u.company_id, u.user_id, u.session_epoch
-      from users u
-      join sessions s on s.company_id = u.company_id and s.user_id = u.user_id and s.user_epoch = u.session_epoch
-      where u.company_id = ${companyId} and u.user_id = ${challenge.userId} and u.status = 'active'
-        and s.session_id = ${challenge.sessionId} and s.end_reason is null
-      for share of u
-    )
-    ${insertion(challenge)}
+    with member as (${member})
+    insert into second_factor_challenges (company_id, user_id, challenge_hash, purpose, mode, session_id, password_proven,
+      user_epoch, company_epoch, network, ip_address, created_at, expires_at)
+    select m.company_id, m.user_id, ${challenge.hash}::bytea, ${challenge.purpose}, ${challenge.mode}::text,
+      ${challenge.sessionId}::uuid, ${challenge.isPasswordProven}, m.session_epoch, c.session_epoch,
+      ${challenge.network}, ${challenge.ipAddress}, ${challenge.createdAt}, ${challenge.expiresAt}
     from member m join companies c on c.company_id = m.company_id`.execute(db)
   return numAffectedRows === 1n
 }
-
-const insertion = (challenge: NewChallenge) => sql`
-  insert into second_factor_challenges (company_id, user_id, challenge_hash, purpose, mode, session_id, password_proven,
-    user_epoch, company_epoch, network, ip_address, created_at, expires_at)
-  select m.company_id, m.user_id, ${challenge.hash}::bytea, ${challenge.purpose}, ${challenge.mode}::text,
-    ${challenge.sessionId}::uuid, ${challenge.isPasswordProven}, m.session_epoch, c.session_epoch, ${challenge.network},
-    ${challenge.ipAddress}, ${challenge.createdAt}, ${challenge.expiresAt}`
 
 /** Whether challenge `h` of user `u` is valid. */
 const isValid = (now: Date) => sql`h.expires_at > ${now} and h.tries < ${MAX_TRIES} and h.answered_by is null
@@ -126,18 +127,24 @@ export async function findProof(
 
 /** False if the challenge has had its last try, or is not valid. Parallel tries cannot exceed the count. */
 export async function countTry(db: Executor, { companyId, userId }: MemberIds, hash: Buffer, now: Date) {
-  const { rows } = await sql`
+  const { numAffectedRows } = await sql`
     update second_factor_challenges h set tries = h.tries + 1
     from users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
-      and u.company_id = h.company_id and u.user_id = h.user_id
-      and ${isValid(now)}
-    returning h.challenge_hash`.execute(db)
-  return rows.length > 0
+      and u.company_id = h.company_id and u.user_id = h.user_id and ${isValid(now)}`.execute(db)
+  return numAffectedRows === 1n
 }
 
-/** For a challenge whose try was counted: the count of tries is not asked again. */
-const isStillValid = (now: Date) => sql`h.expires_at > ${now} and h.answered_by is null
+interface Answer {
+  userId: string
+  hash: Buffer
+  now: Date
+}
+
+/** That challenge `h` is this one and valid. Its try was counted, so the count is not asked again. */
+const isAnswered = (companyId: string, { userId, hash, now }: Answer) => sql`
+  h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
+  and h.expires_at > ${now} and h.answered_by is null
   and exists (
     select from users u join companies c on c.company_id = u.company_id
     where u.company_id = h.company_id and u.user_id = h.user_id and u.session_epoch = h.user_epoch
@@ -148,15 +155,11 @@ const isStillValid = (now: Date) => sql`h.expires_at > ${now} and h.answered_by 
  * Also consumes the other sign-ins of the member that wait in the same network. False if the challenge is not valid any more.
  * Lock the member first: then one of several requests finds it.
  */
-export async function consumeSignIn(
-  tx: Tx,
-  companyId: string,
-  { userId, hash, network, now }: { userId: string; hash: Buffer; network: string; now: Date },
-): Promise<boolean> {
+export async function consumeSignIn(tx: Tx, companyId: string, answer: Answer & { network: string }) {
+  const { userId, hash, network } = answer
   const { rows } = await sql`
     with good as (
-      select h.challenge_hash from second_factor_challenges h
-      where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillValid(now)}
+      select h.challenge_hash from second_factor_challenges h where ${isAnswered(companyId, answer)}
     ), gone as (
       delete from second_factor_challenges h using good
       where h.company_id = ${companyId} and h.user_id = ${userId} and h.purpose = 'sign_in'
@@ -168,30 +171,20 @@ export async function consumeSignIn(
 }
 
 /** False if the challenge is not valid any more. */
-export async function answerProof(
-  tx: Tx,
-  companyId: string,
-  { userId, hash, answeredBy, now }: { userId: string; hash: Buffer; answeredBy: Buffer; now: Date },
-): Promise<boolean> {
-  const { rows } = await sql`
-    update second_factor_challenges h set answered_by = ${answeredBy}
-    where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillValid(now)}
-    returning h.challenge_hash`.execute(tx)
-  return rows.length > 0
+export async function answerProof(tx: Tx, companyId: string, answer: Answer & { answeredBy: Buffer }) {
+  const { numAffectedRows } = await sql`
+    update second_factor_challenges h set answered_by = ${answer.answeredBy}
+    where ${isAnswered(companyId, answer)}`.execute(tx)
+  return numAffectedRows === 1n
 }
 
 /** False if the session has no such challenge. */
-export async function consumeEnrolment(
-  tx: Tx,
-  companyId: string,
-  { userId, sessionId, hash, now }: { userId: string; sessionId: string; hash: Buffer; now: Date },
-): Promise<boolean> {
-  const { rows } = await sql`
+export async function consumeEnrolment(tx: Tx, companyId: string, answer: Answer & { sessionId: string }) {
+  const { numAffectedRows } = await sql`
     delete from second_factor_challenges h
-    where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
-      and h.purpose = 'enrolment' and h.session_id = ${sessionId} and ${isStillValid(now)}
-    returning h.challenge_hash`.execute(tx)
-  return rows.length > 0
+    where h.purpose = 'enrolment' and h.session_id = ${answer.sessionId}
+      and ${isAnswered(companyId, answer)}`.execute(tx)
+  return numAffectedRows === 1n
 }
 
 /** No challenge has this hash. Its row stands for all challenges that expire until then. */
@@ -199,28 +192,28 @@ const EVERY_HASH = Buffer.alloc(0)
 
 /** False if the challenge was consumed before. */
 export async function consumeUnstored(tx: Tx, hash: Buffer, expiresAt: Date): Promise<boolean> {
-  const { rows } = await sql`
+  const { numAffectedRows } = await sql`
     insert into used_passkey_challenges (challenge_hash, expires_at)
     select ${hash}::bytea, ${expiresAt}::timestamptz where not exists (
       select from used_passkey_challenges where challenge_hash = ${EVERY_HASH} and expires_at >= ${expiresAt}
     )
-    on conflict do nothing returning challenge_hash`.execute(tx)
-  return rows.length > 0
+    on conflict do nothing`.execute(tx)
+  return numAffectedRows === 1n
 }
+
+const deletingChallenges = (tx: Tx, companyId: string, userId: string) =>
+  tx.deleteFrom('second_factor_challenges').where('company_id', '=', companyId).where('user_id', '=', userId)
 
 /** The sign-ins of a member that wait for a second factor in one network. */
 export async function deleteWaiting(tx: Tx, companyId: string, userId: string, network: string) {
-  await sql`
-    delete from second_factor_challenges
-    where company_id = ${companyId} and user_id = ${userId} and purpose = 'sign_in' and network = ${network}`.execute(
-    tx,
-  )
+  await deletingChallenges(tx, companyId, userId)
+    .where('purpose', '=', 'sign_in')
+    .where('network', '=', network)
+    .execute()
 }
 
 export async function deletePasswordProven(tx: Tx, companyId: string, userId: string) {
-  await sql`
-    delete from second_factor_challenges
-    where company_id = ${companyId} and user_id = ${userId} and password_proven`.execute(tx)
+  await deletingChallenges(tx, companyId, userId).where('password_proven', '=', true).execute()
 }
 
 /** Consumes all challenges of passkeys that expire until then, and all codes of authenticator apps until that step. */
@@ -230,10 +223,13 @@ export async function consumeUntilAcrossCompanies(
 ): Promise<void> {
   await sql`
     insert into used_passkey_challenges as u (challenge_hash, expires_at) values (${EVERY_HASH}, ${expiresAt})
-    on conflict (challenge_hash) do update set expires_at = greatest(u.expires_at, excluded.expires_at)`.execute(
-    tx,
-  )
-  await sql`
-    update second_factors set last_step = ${step}
-    where kind = 'totp' and confirmed_at is not null and last_step < ${step}`.execute(tx)
+    on conflict (challenge_hash) do update set expires_at = greatest(u.expires_at, excluded.expires_at)
+  `.execute(tx)
+  await tx
+    .updateTable('second_factors')
+    .set({ last_step: String(step) })
+    .where('kind', '=', 'totp')
+    .where('confirmed_at', 'is not', null)
+    .where('last_step', '<', String(step))
+    .execute()
 }

@@ -11,8 +11,8 @@ import type { Received } from '../limits/client.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import * as repository from './challenges-repository.ts'
 import { countRecoveryCodes } from './codes-repository.ts'
-import type { Factor, Method, Passkey } from './factor.ts'
 import { listFactors } from './repository.ts'
+import type { Method } from './schemas.ts'
 
 /**
  * Challenges: what a second factor answers, and a passkey signs. They are opaque: 256 random bits, of which a hash is stored.
@@ -77,18 +77,14 @@ async function describe(
   challenge: string,
 ): Promise<SecondFactorRequest> {
   const factors = await listFactors(db, companyId, userId)
-  const passkeys = factors.filter((factor): factor is Passkey => factor.kind === 'passkey')
-  const methods: Method[] = kindsOf(factors)
+  const passkeys = factors.filter((factor) => factor.kind === 'passkey')
+  const methods: Method[] = [...new Set(factors.map(({ kind }) => kind))].sort()
   if ((await countRecoveryCodes(db, companyId, userId, digests.keyIds)) > 0) methods.push('recovery_code')
   return {
     challenge,
     methods,
     ...(passkeys.length > 0 && { passkeyOptions: requestOptions(config.passkeys, challenge, passkeys) }),
   }
-}
-
-function kindsOf(factors: Factor[]) {
-  return [...new Set(factors.map(({ kind }) => kind))].sort()
 }
 
 const MODES: readonly SessionKind[] = ['token', 'cookie']

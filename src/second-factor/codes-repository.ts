@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import type { MemberIds } from '../company/account.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import type { Executor, Tx } from '../database/connect.ts'
@@ -12,27 +11,36 @@ const MAX_TRIES = 5
 
 /** Returns how many are left; undefined if there is none with such a digest. */
 export async function consumeRecoveryCode(tx: Tx, companyId: string, userId: string, digests: KeyedDigest[]) {
-  const { rows } = await sql`
-    delete from recovery_codes
-    where company_id = ${companyId} and user_id = ${userId}
-      and digest = any(${digests.map(({ digest }) => digest)}::bytea[])
-    returning digest`.execute(tx)
-  if (rows.length === 0) return undefined
+  const spellings = digests.map(({ digest }) => digest)
+  const { numDeletedRows } = await tx
+    .deleteFrom('recovery_codes')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('digest', 'in', spellings)
+    .executeTakeFirst()
+  if (numDeletedRows === 0n) return undefined
   const keyIds = digests.map(({ keyId }) => keyId)
   return await countRecoveryCodes(tx, companyId, userId, keyIds)
 }
 
 /** Without those under master keys that are not configured any more. */
 export async function countRecoveryCodes(db: Executor, companyId: string, userId: string, keyIds: string[]) {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int from recovery_codes
-    where company_id = ${companyId} and user_id = ${userId} and key_id = any(${keyIds}::text[])`.execute(db)
-  return rows[0]?.count ?? 0
+  const { count } = await db
+    .selectFrom('recovery_codes')
+    .select(({ cast, fn }) => cast<number>(fn.countAll(), 'integer').as('count'))
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('key_id', 'in', keyIds)
+    .executeTakeFirstOrThrow()
+  return count
 }
 
 export async function replaceRecoveryCodes(tx: Tx, companyId: string, userId: string, codes: KeyedDigest[]) {
-  await sql`delete from recovery_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
   const ids = { company_id: companyId, user_id: userId }
+  await tx
+    .deleteFrom('recovery_codes')
+    .where((eb) => eb.and(ids))
+    .execute()
   const rows = codes.map(({ digest, keyId }) => ({ ...ids, digest, key_id: keyId }))
   if (rows.length > 0) await tx.insertInto('recovery_codes').values(rows).execute()
 }
@@ -44,11 +52,12 @@ export async function storeMailedCode(
   userId: string,
   { digest, sessionId, expiresAt }: { digest: Buffer; sessionId: string | null; expiresAt: Date },
 ): Promise<void> {
-  await sql`
-    insert into mailbox_codes (company_id, user_id, digest, session_id, expires_at)
-    values (${companyId}, ${userId}, ${digest}, ${sessionId}, ${expiresAt})
-    on conflict (company_id, user_id) do update set digest = excluded.digest, tries = 0,
-      session_id = excluded.session_id, expires_at = excluded.expires_at`.execute(db)
+  const code = { digest, tries: 0, session_id: sessionId, expires_at: expiresAt }
+  await db
+    .insertInto('mailbox_codes')
+    .values({ company_id: companyId, user_id: userId, ...code })
+    .onConflict((conflict) => conflict.columns(['company_id', 'user_id']).doUpdateSet(code))
+    .execute()
 }
 
 /** Returns the digest to compare with; undefined if the session has no code, or it has had its last try. */
@@ -57,28 +66,46 @@ export async function countMailedCodeTry(
   { companyId, userId, sessionId }: MemberIds & { sessionId: string },
   now: Date,
 ) {
-  const { rows } = await sql<{ digest: Buffer }>`
-    update mailbox_codes set tries = tries + 1
-    where company_id = ${companyId} and user_id = ${userId} and tries < ${MAX_TRIES} and expires_at > ${now}
-      and coalesce(session_id = ${sessionId}, true)
-    returning digest`.execute(db)
-  return rows[0]?.digest
+  const code = await db
+    .updateTable('mailbox_codes')
+    .set((eb) => ({ tries: eb('tries', '+', 1) }))
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('tries', '<', MAX_TRIES)
+    .where('expires_at', '>', now)
+    .where((eb) => eb.or([eb('session_id', 'is', null), eb('session_id', '=', sessionId)]))
+    .returning('digest')
+    .executeTakeFirst()
+  return code?.digest
 }
 
 /** For a right code. */
 export async function refundMailedCodeTry(db: Executor, companyId: string, userId: string, digest: Buffer) {
-  await sql`
-    update mailbox_codes set tries = greatest(0, tries - 1)
-    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(db)
+  await db
+    .updateTable('mailbox_codes')
+    .set((eb) => ({ tries: eb('tries', '-', 1) }))
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('digest', '=', digest)
+    .where('tries', '>', 0)
+    .execute()
 }
 
 export async function isCurrentMailedCode(tx: Tx, companyId: string, userId: string, digest: Buffer) {
-  const { rows } = await sql`
-    select from mailbox_codes
-    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(tx)
-  return rows.length > 0
+  const code = await tx
+    .selectFrom('mailbox_codes')
+    .select('digest')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+  return code !== undefined
 }
 
 export async function consumeMailedCode(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+  await tx
+    .deleteFrom('mailbox_codes')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .execute()
 }

@@ -18,7 +18,7 @@ import { newId } from '../system.ts'
 import { issueSessionChallenge } from './challenges.ts'
 import { consumeEnrolment } from './challenges-repository.ts'
 import { consumeMailedCode } from './codes-repository.ts'
-import { methodValuesOf, type Passkey } from './factor.ts'
+import { methodValuesOf } from './factor.ts'
 import { checkMailCode, mustProveMailbox, proveMailbox } from './mailbox.ts'
 import { asOwner, type Changed, settle, storeNewCodes } from './own-factors.ts'
 import * as repository from './repository.ts'
@@ -39,12 +39,12 @@ export async function addTotp(context: Context, actor: Actor, mailCode: string |
   const { companyId, userId, email, companyName } = session
   requirePerson(session)
   await countChange(context, actor)
-  const mailDigest = await checkMailCode(context, actor, 'factor', mailCode)
+  const digest = await checkMailCode(context, actor, 'factor', mailCode)
   const [id, secret] = [newId(system), newTotpSecret(system.randomBytes)]
   const sealedSecret = sealer.seal(secret, sealingContext(companyId, id))
   await asOwner(context, actor, async ({ tx }, owner) => {
     await requireRoom(tx, session, 'totp')
-    const mailboxProven = await proveMailbox(tx, session, owner, 'factor', mailDigest)
+    const mailboxProven = await proveMailbox(tx, session, owner, { use: 'factor', digest })
     const app = { factorId: id, name: APP_NAME, sealedSecret, mailboxProven, at: new Date(now) }
     await repository.insertTotp(tx, companyId, userId, app)
   })
@@ -81,7 +81,7 @@ export async function confirmTotp(
       )
     const confirmed = { factorId: id, step, at: new Date(now) }
     if (!(await repository.confirmTotp(act.tx, companyId, userId, confirmed))) throw notWaiting()
-    return await settleAdded(context, act, actor, owner, { id, kind: 'totp', name: APP_NAME })
+    return await settleAdded(context, act, actor, { owner, id, kind: 'totp', name: APP_NAME })
   })
 }
 
@@ -105,7 +105,7 @@ export async function beginPasskey(context: Context, actor: Actor): Promise<{ pa
   const about = { purpose: 'enrolment', isPasswordProven: false } as const
   const challenge = await issueSessionChallenge(context, session, about, actor)
   const factors = await repository.listFactors(db, companyId, userId)
-  const existing = factors.filter((factor): factor is Passkey => factor.kind === 'passkey')
+  const existing = factors.filter((factor) => factor.kind === 'passkey')
   return {
     passkeyOptions: await creationOptions(config.passkeys, { challenge, handle, email, name, existing }),
   }
@@ -127,16 +127,16 @@ export async function addPasskey(
   const hash = challenge === undefined ? null : context.opaque.hash(context.opaque.tag + challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
-  const mailDigest = await checkMailCode(context, actor, 'factor', given.mailCode)
+  const digest = await checkMailCode(context, actor, 'factor', given.mailCode)
   const [id, at] = [newId(system), new Date(now)]
   const adding = asOwner(context, actor, async (act, owner) => {
     const { tx } = act
     if (!(await consumeEnrolment(tx, companyId, { userId, sessionId, hash, now: at }))) throw notAccepted()
     await requireRoom(tx, session, 'passkey')
-    await proveMailbox(tx, session, owner, 'factor', mailDigest)
+    await proveMailbox(tx, session, owner, { use: 'factor', digest })
     await repository.insertPasskey(tx, companyId, userId, { ...passkey, factorId: id, name, at })
-    const added = { id, kind: 'passkey', name, backupEligible: passkey.backupEligible } as const
-    return { id, recoveryCodes: await settleAdded(context, act, actor, owner, added) }
+    const added = { owner, id, kind: 'passkey', name, backupEligible: passkey.backupEligible } as const
+    return { id, recoveryCodes: await settleAdded(context, act, actor, added) }
   })
   return await adding.catch((error: unknown) => {
     // Some member has this passkey already. The answer does not say who.
@@ -174,8 +174,7 @@ async function settleAdded(
   context: Context,
   act: Act,
   actor: Actor,
-  owner: repository.Owner,
-  added: Changed,
+  { owner, ...added }: Changed & { owner: repository.Owner; backupEligible?: boolean },
 ): Promise<string[] | undefined> {
   const { tx } = act
   const { session } = actor
@@ -184,7 +183,7 @@ async function settleAdded(
   await repository.storeKinds(tx, companyId, userId)
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
   await consumeMailedCode(tx, companyId, userId)
-  await settle(act, actor, owner, 'second_factor_add', added)
+  await settle(act, actor, owner, { action: 'second_factor_add', ...added })
   // The session has proven the new factor. The time of its proof stays: the password was proven then.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)

@@ -1,42 +1,54 @@
+import { newEntry, type RefusalReason } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import type { MemberIds } from '../company/account.ts'
 import type { AssertionResponse } from '../crypto/passkeys.ts'
+import type { Executor } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
+import { type LimitState, Problem, type RefusalContext } from '../errors.ts'
+import type { Received } from '../limits/client.ts'
+import type { System } from '../system.ts'
+import type { Method } from './schemas.ts'
 
-interface Common {
-  factorId: string
-  name: string
-  createdAt: Date
-  lastUsedAt: Date | null
-}
-
-interface AuthenticatorApp extends Common {
-  kind: 'totp'
-  sealedSecret: string
-}
-
-export interface Passkey extends Common {
-  kind: 'passkey'
-  credentialId: Buffer
-  /** In COSE form (RFC 9052, section 7). */
-  publicKey: Buffer
-  signCount: number
-  /** The user handle of its owner. */
-  handle: Buffer
-  /** Whether it can be copied to other devices of its owner. It never changes. */
-  backupEligible: boolean
-  transports: string[]
-}
-
-export type Factor = AuthenticatorApp | Passkey
-
-export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
-export type Method = (typeof METHODS)[number]
+/** How a second factor is given, what it proves, and how it is refused. */
 
 export type GivenProof =
   | { method: 'totp' | 'recovery_code'; code: string }
   | { method: 'passkey'; response: AssertionResponse }
 
-/** Values of `amr` (RFC 8176). The key of a passkey is in hardware unless it can be copied; the device verified its user. */
-export function methodValuesOf(factor: { kind: FactorKind; backupEligible?: boolean | undefined }): string[] {
+/**
+ * Values of `amr` (RFC 8176). The key of a passkey is in hardware unless it can be copied to other devices; the device verified
+ * its user.
+ */
+export function methodValuesOf(factor: { kind: FactorKind; backupEligible?: boolean | null }): string[] {
   if (factor.kind === 'totp') return ['otp']
   return [factor.backupEligible ? 'swk' : 'hwk', 'user']
+}
+
+/** The last ones are for sign-in by passkey only. */
+export type FactorRefusal =
+  | 'challenge_void'
+  | 'unknown_passkey'
+  | 'wrong_factor'
+  | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
+
+/** One answer, whatever is wrong; the log says more. */
+export function invalidSecondFactor(
+  logContext: RefusalContext & { reason: FactorRefusal },
+  limit?: LimitState,
+): Problem {
+  return new Problem(
+    'invalid_second_factor',
+    'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
+    { logContext, ...(limit && { limit }) },
+  )
+}
+
+export async function auditRefusal(
+  { db, system }: { db: Executor; system: System },
+  { companyId, userId: actor, sessionId }: MemberIds & { sessionId?: string | undefined },
+  details: { method: Method | 'mailed_code'; reason?: FactorRefusal },
+  { client: { ipAddress }, now }: Received,
+): Promise<void> {
+  const about = { action: 'second_factor', outcome: 'refused', actor, sessionId, ipAddress, details }
+  await appendAudit(db, companyId, newEntry(system, new Date(now), about))
 }

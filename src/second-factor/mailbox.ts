@@ -5,10 +5,9 @@ import type { Executor, Tx } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { type Actor, actIn, countChange } from '../session/acts.ts'
-import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import * as codes from './codes-repository.ts'
-import { auditRefusal } from './refusals.ts'
+import { auditRefusal } from './factor.ts'
 
 /**
  * A member without a second factor proves their mailbox before the first one, before a new email, and before they make an
@@ -101,24 +100,28 @@ export async function checkMailCode(
   if (!CODE.test(given)) throw invalidField('mailCode', 'must be the digits from the email')
   const digest = await codes.countMailedCodeTry(db, session, new Date(now))
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
-    const about = { method: 'mailed_code' } as const
-    await auditRefusal({ db, system }, session, about, { client, now }, session.sessionId)
+    await auditRefusal({ db, system }, session, { method: 'mailed_code' }, { client, now })
     throw wrongCode()
   }
   await codes.refundMailedCodeTry(db, companyId, userId, digest)
   return digest
 }
 
+/** What `checkMailCode` has returned. */
+interface Checked {
+  use: CodeUse
+  digest: Buffer | null
+}
+
 /**
- * Checks again with the member locked, since another code can have been mailed, or the last factor removed. False for a member
+ * Checks again with the member locked, because a new code can have been emailed, or the last factor removed. False for a member
  * who needs no code. @throws Problem invalid_request
  */
 export async function proveMailbox(
   tx: Tx,
   { companyId, userId }: MemberIds,
   owner: Prover,
-  use: CodeUse,
-  digest: Buffer | null,
+  { use, digest }: Checked,
 ): Promise<boolean> {
   if (!mustProveMailbox(owner)) return false
   if (!digest) throw missingCode(use)
@@ -129,13 +132,12 @@ export async function proveMailbox(
 /** False if the member has a second factor instead. @throws Problem invalid_request */
 export async function consumeCode(
   tx: Tx,
-  session: Session,
+  member: MemberIds,
   owner: Prover,
-  use: CodeUse,
-  digest: Buffer | null,
+  checked: Checked,
 ): Promise<boolean> {
-  const isProven = await proveMailbox(tx, session, owner, use, digest)
-  if (isProven) await codes.consumeMailedCode(tx, session.companyId, session.userId)
+  const isProven = await proveMailbox(tx, member, owner, checked)
+  if (isProven) await codes.consumeMailedCode(tx, member.companyId, member.userId)
   return isProven
 }
 

@@ -1,4 +1,6 @@
-import { isConcerned } from '../company/account.ts'
+import { isConcerned, type MemberIds } from '../company/account.ts'
+import type { Digests, KeyedDigest } from '../crypto/digests.ts'
+import { normalizeCode } from '../crypto/typed-code.ts'
 import type { Tx } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
@@ -6,9 +8,9 @@ import type { Context } from '../http/context.ts'
 import { type Act, type ActContext, type Actor, countChange, perform } from '../session/acts.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
 import { withdrawSecondFactor } from '../session/repository.ts'
-import { type Session, sessionEnded } from '../session/session.ts'
+import { sessionEnded } from '../session/session.ts'
+import type { System } from '../system.ts'
 import { replaceRecoveryCodes } from './codes-repository.ts'
-import { digestsOfCode, newRecoveryCodes } from './recovery-codes.ts'
 import * as repository from './repository.ts'
 
 /**
@@ -16,7 +18,7 @@ import * as repository from './repository.ts'
  * transaction (ASVS 6.3.7, 7.4.3).
  */
 
-/** With the last factor, the recovery codes are void. @throws Problem not_found, factor_required, session_ended */
+/** With the last factor, the recovery codes go. @throws Problem not_found, factor_required, session_ended */
 export async function removeFactor(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId, userId, sessionId } = actor.session
   await countChange(context, actor)
@@ -34,12 +36,12 @@ export async function removeFactor(context: Context, actor: Actor, id: string): 
         )
       await replaceRecoveryCodes(tx, companyId, userId, [])
     }
-    await settle(act, actor, owner, 'second_factor_remove', { id, ...removed })
+    await settle(act, actor, owner, { action: 'second_factor_remove', id, ...removed })
     if (kinds.length === 0) await withdrawSecondFactor(tx, companyId, sessionId)
   })
 }
 
-/** The old recovery codes become void. @throws Problem factor_required, session_ended */
+/** The previous codes no longer work. @throws Problem factor_required, session_ended */
 export async function renewRecoveryCodes(context: Context, actor: Actor): Promise<string[]> {
   const { ipAddress } = actor.client
   await countChange(context, actor)
@@ -71,7 +73,6 @@ export interface Changed {
   id: string
   kind: FactorKind
   name: string
-  backupEligible?: boolean
 }
 
 /** @throws Problem session_ended */
@@ -79,8 +80,7 @@ export async function settle(
   { tx, audit, mail }: Act,
   { session: { companyId, userId, sessionId }, client: { ipAddress } }: Actor,
   { email: recipient, secondFactors: before }: repository.Owner,
-  action: 'second_factor_add' | 'second_factor_remove',
-  { id, kind, name }: Changed,
+  { action, id, kind, name }: Changed & { action: 'second_factor_add' | 'second_factor_remove' },
 ): Promise<void> {
   if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'ended_by_user'))) throw sessionEnded()
   const isFirst = before.length === 0
@@ -94,10 +94,37 @@ export async function settle(
 export async function storeNewCodes(
   { system, digests }: Context,
   tx: Tx,
-  { companyId, userId }: Session,
+  member: MemberIds,
 ): Promise<string[]> {
   const codes = newRecoveryCodes(system)
-  const stored = codes.flatMap((code) => digestsOfCode(digests, { companyId, userId }, code).slice(0, 1))
-  await replaceRecoveryCodes(tx, companyId, userId, stored)
+  const stored = codes.flatMap((code) => digestsOfCode(digests, member, code).slice(0, 1))
+  await replaceRecoveryCodes(tx, member.companyId, member.userId, stored)
   return codes
+}
+
+const CODES = 10
+/** Crockford's base32: without letters that look like digits, or like each other. */
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const LENGTH = 26
+/** Of codes that earlier releases created. */
+const EARLIER_LENGTH = 24
+
+/** Ten codes of 130 random bits, in groups of four letters. */
+export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): string[] {
+  return Array.from({ length: CODES }, () => {
+    const letters = [...randomBytes(LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join('')
+    return (letters.match(/.{1,4}/g) ?? []).join('-')
+  })
+}
+
+/** The digests by which a code is stored and found; none if the text cannot be a code. */
+export function digestsOfCode(
+  digests: Digests,
+  { companyId, userId }: MemberIds,
+  code: string,
+): KeyedDigest[] {
+  const letters = normalizeCode(code).toUpperCase().replaceAll('O', '0').replace(/[IL]/g, '1')
+  const hasLength = letters.length === LENGTH || letters.length === EARLIER_LENGTH
+  const isCode = hasLength && [...letters].every((letter) => ALPHABET.includes(letter))
+  return isCode ? digests.of('recovery code', companyId, userId, letters) : []
 }

@@ -1,10 +1,17 @@
+import { cancelEmailChange } from '../company/identity-repository.ts'
 import * as repository from '../company/repository.ts'
 import { noSuchCompany } from '../company/service.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SecondFactorPolicy } from '../database/schema.ts'
-import { type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'
+import type { EndReason } from '../errors.ts'
+import { type Act, type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
+import { clearPassword, deleteAllOf } from './reset-repository.ts'
 
-/** The policy of a company says whose sessions must have proven a second factor. It takes effect at the next request. */
+/**
+ * What admins and operators decide: whose sessions must have proven a second factor, which takes effect on the next request, and
+ * that a member starts again without factors.
+ */
 
 /** @throws Problem not_found */
 export async function requireSecurity(db: Executor, companyId: string): Promise<repository.Security> {
@@ -30,4 +37,21 @@ export async function changePolicy(context: ActContext, actor: Actor | Operator,
     const details = { before: { secondFactor: before }, after: { secondFactor: policy } }
     await audit('security_policy', { details })
   })
+}
+
+/**
+ * For a member who has lost their factors: factors and password no longer work, and only a mailed link sets a new password
+ * (ASVS 6.4.4, 6.4.6). Before it, the caller makes older links void, and then locks the member: mails come before users.
+ */
+export async function resetFactors(
+  { tx, companyId, mail }: Act,
+  { userId, email: recipient }: { userId: string; email: string },
+  reason: Extract<EndReason, 'ended_by_admin' | 'ended_by_operator'>,
+): Promise<void> {
+  await deleteAllOf(tx, companyId, userId)
+  await clearPassword(tx, companyId, userId)
+  await cancelEmailChange(tx, companyId, userId)
+  await endUserSessions(tx, companyId, userId, reason)
+  await mail({ kind: 'second_factors_reset', recipient, data: {} })
+  await mail({ kind: 'password_reset', recipient, data: { isPasswordVoid: true } })
 }

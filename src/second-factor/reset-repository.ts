@@ -1,35 +1,31 @@
-import { sql } from 'kysely'
+import { updatingUser } from '../company/repository.ts'
 import type { Tx } from '../database/connect.ts'
+import { consumeMailedCode } from './codes-repository.ts'
 
-/** What a reset of factors, or another e-mail, removes. Lock the member first. */
+const TABLES = ['second_factor_challenges', 'second_factors', 'recovery_codes', 'mailbox_codes'] as const
+
+/** What a reset of factors, or an undone first factor, removes. Lock the member first. */
 export async function deleteAllOf(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`
-    update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
-    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
-  for (const table of [
-    'second_factor_challenges',
-    'second_factors',
-    'recovery_codes',
-    'mailbox_codes',
-  ] as const)
-    await sql`delete from ${sql.table(table)} where company_id = ${companyId} and user_id = ${userId}`.execute(
-      tx,
-    )
+  await updatingUser(tx, companyId, userId)
+    .set({ second_factors: [], wrong_codes: 0, passkey_handle: null })
+    .execute()
+  for (const table of TABLES)
+    await tx.deleteFrom(table).where('company_id', '=', companyId).where('user_id', '=', userId).execute()
 }
 
 /** No password matches an empty hash. */
 export async function clearPassword(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`
-    update users set password_hash = '', locked_out_at = null
-    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+  await updatingUser(tx, companyId, userId).set({ password_hash: '', locked_out_at: null }).execute()
 }
 
-/** For a member who gets another e-mail: what the old mailbox has proven. */
+/** For a member who gets a new email: what the previous mailbox has proven. */
 export async function forgetMailboxProofs(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
-  await sql`
-    delete from second_factors
-    where company_id = ${companyId} and user_id = ${userId} and confirmed_at is null and mailbox_proven`.execute(
-    tx,
-  )
+  await consumeMailedCode(tx, companyId, userId)
+  await tx
+    .deleteFrom('second_factors')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('confirmed_at', 'is', null)
+    .where('mailbox_proven', '=', true)
+    .execute()
 }

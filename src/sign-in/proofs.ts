@@ -16,9 +16,8 @@ import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { countTry, deletePasswordProven } from '../second-factor/challenges-repository.ts'
 import { consumeRecoveryCode } from '../second-factor/codes-repository.ts'
-import { type GivenProof, methodValuesOf, type Passkey } from '../second-factor/factor.ts'
-import { digestsOfCode } from '../second-factor/recovery-codes.ts'
-import { auditRefusal } from '../second-factor/refusals.ts'
+import { auditRefusal, type GivenProof, methodValuesOf } from '../second-factor/factor.ts'
+import { digestsOfCode } from '../second-factor/own-factors.ts'
 import * as repository from '../second-factor/repository.ts'
 import { sealingContext } from '../second-factor/sealed.ts'
 import { actIn } from '../session/acts.ts'
@@ -101,7 +100,7 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
   const factors = await repository.listFactors(context.db, member.companyId, member.userId)
   if (given.method === 'passkey') {
     const passkey = factors.find(
-      (factor): factor is Passkey =>
+      (factor): factor is repository.Passkey =>
         factor.kind === 'passkey' && factor.credentialId.toString('base64url') === given.response.id,
     )
     const { response } = given
@@ -120,7 +119,7 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
 
 export async function verifyPasskey(
   { config }: Pick<Context, 'config'>,
-  use: Parameters<typeof readAssertion>[1] & { passkey: Pick<Passkey, 'kind' | 'factorId'> },
+  use: Parameters<typeof readAssertion>[1] & { passkey: Pick<repository.Passkey, 'kind' | 'factorId'> },
 ): Promise<Verified | null> {
   const assertion = await readAssertion(config.passkeys, use)
   const { factorId } = use.passkey
@@ -160,7 +159,7 @@ async function recordWrong(
 ): Promise<void> {
   const received = { client, now }
   const audit = async (db: Executor) =>
-    await auditRefusal({ ...context, db }, member, { method }, received, sessionId)
+    await auditRefusal({ ...context, db }, { ...member, sessionId }, { method }, received)
   if (sessionId !== undefined && limit)
     return await recordSessionGuess(context, { ...member, sessionId }, limit, received, audit)
   await audit(context.db)

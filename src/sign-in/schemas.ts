@@ -1,7 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { Company, Email, field, Id, Password } from '../http/fields.ts'
-import { METHODS } from '../second-factor/factor.ts'
-import { AssertionResponse } from '../second-factor/passkey-schemas.ts'
+import { AssertionResponse, METHODS } from '../second-factor/schemas.ts'
 import { SessionReply, TokenReply } from '../session/schemas.ts'
 
 const closed = { additionalProperties: false } as const

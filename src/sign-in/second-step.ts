@@ -9,8 +9,12 @@ import type { Context } from '../http/context.ts'
 import type { Received } from '../limits/client.ts'
 import { issueUnstored, readUnstored } from '../second-factor/challenges.ts'
 import * as challenges from '../second-factor/challenges-repository.ts'
-import type { GivenProof } from '../second-factor/factor.ts'
-import { auditRefusal, type FactorRefusal, invalidSecondFactor } from '../second-factor/refusals.ts'
+import {
+  auditRefusal,
+  type FactorRefusal,
+  type GivenProof,
+  invalidSecondFactor,
+} from '../second-factor/factor.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
 import { countAttempt } from '../session/guesses.ts'
 import { recognizeMember } from '../session/known-clients.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../../src/crypto/totp.ts'
 import { normalizeCode } from '../../src/crypto/typed-code.ts'
-import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/recovery-codes.ts'
+import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/own-factors.ts'
 import { realSystem } from '../../src/system.ts'
 import { times } from '../support/test-service.ts'
 
