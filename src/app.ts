@@ -27,8 +27,7 @@ import {
 import { createSessionLookUp, type SessionLookUp } from './session/look-up.ts'
 import { currentSessionRoutes, logoutRoutes, ownSessionRoutes, refreshRoutes } from './session/routes.ts'
 import { reauthenticateRoutes, signInRoutes } from './sign-in/routes.ts'
-import { signingSecretPlugin } from './signing-secret/plugin.ts'
-import { signingSecretRoutes } from './signing-secret/routes.ts'
+import { signingSecretPlugin, signingSecretRoutes } from './signing-secret/routes.ts'
 import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 

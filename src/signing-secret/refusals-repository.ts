@@ -77,22 +77,18 @@ export async function addRefusals(tx: Tx, items: Refusals[]): Promise<void> {
       is_genuine = r.is_genuine or excluded.is_genuine`.execute(tx)
 }
 
-type ToldRefusals = Omit<Refusals, 'companyId' | 'minute' | 'network' | 'isGenuine'>
+const MAX_LISTED = 1_000
 
 /** The latest first; at most half of them are those of strangers. */
-export async function listRefusals(
-  db: Executor,
-  companyId: string,
-  { since, max }: { since: Date; max: number },
-): Promise<ToldRefusals[]> {
+export async function listRefusals(db: Executor, companyId: string, since: Date) {
   const latest = (which: RawBuilder<unknown>, most: number) => sql`
     (select * from refused_requests where company_id = ${companyId} and minute >= ${since} and ${which}
     order by minute desc, last_at desc limit ${most})`
-  const { rows } = await sql<ToldRefusals>`
+  const { rows } = await sql<Omit<Refusals, 'companyId' | 'minute' | 'network' | 'isGenuine'>>`
     select reason, count, first_at as "firstAt", last_at as "lastAt", ip_address as "ipAddress",
       webhook_id as "webhookId", clock_skew_seconds as "clockSkewSeconds"
-    from (${latest(sql`is_genuine`, max)} union all ${latest(sql`not is_genuine`, max / 2)}) r
-    order by minute desc, last_at desc limit ${max}`.execute(db)
+    from (${latest(sql`is_genuine`, MAX_LISTED)} union all ${latest(sql`not is_genuine`, MAX_LISTED / 2)}) r
+    order by minute desc, last_at desc limit ${MAX_LISTED}`.execute(db)
   return rows
 }
 

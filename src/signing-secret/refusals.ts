@@ -13,8 +13,6 @@ import { contextOf } from './service.ts'
 
 const FLUSH_MS = 1_000
 const MINUTE_MS = 60_000
-const KEPT_MS = 7 * 86_400_000
-const MAX_LISTED = 1_000
 /** Strangers can name any company, so they have half of the sums, and one source has a share. */
 const MAX_SUMS = 1_000
 const MAX_SUMS_OF_STRANGERS = MAX_SUMS / 2
@@ -42,14 +40,10 @@ export interface Former {
   key: Buffer
 }
 
-interface BookContext extends Pick<Context, 'db' | 'sealer'> {
-  /** Refusals that could not be written are lost. */
-  onFailure(error: unknown): void
-}
-
 export type RefusalBook = ReturnType<typeof createRefusalBook>
 
-export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
+/** Refusals that could not be written are lost. */
+export function createRefusalBook({ db, sealer }: Context, onFailure: (error: unknown) => void) {
   let sums = new Map<string, repository.Refusals>()
   let perSource = new Map<string, number>()
   let strangers = 0
@@ -58,8 +52,8 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
   const formerOf = createFormerSecrets(db, sealer)
   const hasBudget = createBudget(MAX_COMPARED_BYTES)
 
-  function add(refusal: Refusal): void {
-    const { companyId, reason, network, ipAddress, webhookId, clockSkewSeconds, isGenuine, now } = refusal
+  function add({ now, bytes: _bytes, isSignedBy: _isSignedBy, ...about }: Refusal): void {
+    const { companyId, reason, network, isGenuine } = about
     const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS
     const key = `${companyId} ${minute} ${reason} ${network}`
     const found = sums.get(key)
@@ -67,12 +61,10 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
     if (found) {
       found.count += 1
       found.isGenuine ||= isGenuine
-      Object.assign(found, {
-        lastAt: at,
-        ipAddress,
-        webhookId: webhookId ?? found.webhookId,
-        clockSkewSeconds,
-      })
+      found.lastAt = at
+      found.ipAddress = about.ipAddress
+      found.webhookId = about.webhookId ?? found.webhookId
+      found.clockSkewSeconds = about.clockSkewSeconds
       return
     }
     const source = isGenuine ? companyId : network
@@ -81,7 +73,6 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
     if (!isGenuine && strangers >= MAX_SUMS_OF_STRANGERS) return
     perSource.set(source, ofSource + 1)
     if (!isGenuine) strangers += 1
-    const about = { companyId, reason, network, ipAddress, webhookId, clockSkewSeconds, isGenuine }
     sums.set(key, { ...about, minute: new Date(minute), count: 1, firstAt: at, lastAt: at })
     timer ??= setTimeout(flush, FLUSH_MS).unref()
   }
@@ -103,22 +94,16 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
     await writing
   }
 
-  async function isFormer({ companyId, now, isSignedBy }: Refusal): Promise<boolean> {
-    const former = await formerOf(companyId, now)
-    return former !== null && isSignedBy(former)
-  }
-
   return {
     note(refusal: Refusal) {
       const isPlain = refusal.reason !== 'signature_mismatch' || !hasBudget(refusal.bytes, refusal.now)
       if (isPlain) return add(refusal)
-      void isFormer(refusal)
+      void formerOf(refusal.companyId, refusal.now)
+        .then((former) => former !== null && refusal.isSignedBy(former))
         // Unknown is not told: the secret's master key is gone, or the database is away.
         .catch(() => false)
         .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret', isGenuine: true } : refusal))
     },
-    list: (companyId: string, now: number) =>
-      repository.listRefusals(db, companyId, { since: new Date(now - KEPT_MS), max: MAX_LISTED }),
     flush,
   }
 }

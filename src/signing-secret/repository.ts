@@ -55,7 +55,7 @@ interface NewSecret extends StoredSecret {
 
 /** False if the version before is no longer current. That one is kept apart for a day: see refusals.ts. */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
-  const { rows } = await sql`
+  const { numAffectedRows } = await sql`
     with former as (
       select company_id, version, sealed_secret from signing_secrets
       where company_id = ${companyId}::uuid and version = ${secret.version}::int - 1
@@ -74,9 +74,8 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
     where ${secret.version}::int = 1 or exists (select from kept)
     on conflict (company_id) do update set version = excluded.version, sealed_secret = excluded.sealed_secret,
       hint = excluded.hint, created_at = excluded.created_at, created_by = excluded.created_by, last_used_at = null
-    where s.version = excluded.version - 1
-    returning version`.execute(db)
-  return rows.length > 0
+    where s.version = excluded.version - 1`.execute(db)
+  return numAffectedRows === 1n
 }
 
 /** Writes at most once per minute. */

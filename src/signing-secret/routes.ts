@@ -1,15 +1,39 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { receivedOf } from '../limits/client.ts'
+import { actorOf } from '../session/acts.ts'
 import { requireRecentAuthentication } from '../session/session.ts'
+import { createRefusalBook, type RefusalBook } from './refusals.ts'
+import { listRefusals } from './refusals-repository.ts'
+import { findSecretStatus } from './repository.ts'
 import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
+import { createSigningSecrets, regenerate, type SigningSecrets } from './service.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    signingSecrets: SigningSecrets
+    refusals: RefusalBook
+  }
+}
+
+/** For the guard of events. */
+async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const onFailure = (cause: unknown) => app.notice('refusals of events could not be written', { cause })
+  const refusals = createRefusalBook(context, onFailure)
+  app.decorate('signingSecrets', createSigningSecrets(context))
+  app.decorate('refusals', refusals)
+  app.addHook('onClose', refusals.flush)
+}
+
+export const signingSecretPlugin = fp(plugin, { name: 'signing-secrets', dependencies: ['notices'] })
 
 const operation = operationsOf('signing-secret')
+const SHOWN_MS = 7 * 86_400_000
 
 const routes: Routes<Context> = async (app, { context }) => {
-  const { system } = context
-  const { signingSecrets, refusals } = app
+  const { db, system } = context
 
   app.post(
     '/auth/webhook-secret/status',
@@ -20,7 +44,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       response: { 200: StatusReply },
     }),
     async ({ session }) => {
-      const secret = await signingSecrets.status(session.companyId)
+      const secret = await findSecretStatus(db, session.companyId)
       return {
         configured: secret !== undefined,
         version: secret?.version ?? null,
@@ -43,7 +67,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       response: { 200: RefusalsReply },
     }),
     async ({ session }) => {
-      const found = await refusals.list(session.companyId, system.now())
+      const found = await listRefusals(db, session.companyId, new Date(system.now() - SHOWN_MS))
       return {
         refusals: found.map(({ firstAt, lastAt, clockSkewSeconds, ...refusal }) => ({
           ...refusal,
@@ -68,24 +92,13 @@ const routes: Routes<Context> = async (app, { context }) => {
     async (request) => {
       const { session, body } = request
       if (session.kind === 'cookie') requireRecentAuthentication(request, system.now())
-      const result = await signingSecrets.regenerate({
-        session,
-        expectedVersion: body?.expectedVersion,
-        ...receivedOf(request, context),
-      })
-      const createdAt = result.createdAt.toISOString()
-      return {
-        secret: result.secret,
-        version: result.version,
-        hint: `…${result.hint}`,
-        createdAt,
-        previousInvalidatedAt: result.hadPrevious ? createdAt : null,
-      }
+      const actor = actorOf(request, context)
+      const { secret, version, hint, ...made } = await regenerate(context, actor, body?.expectedVersion)
+      const createdAt = made.createdAt.toISOString()
+      const previousInvalidatedAt = version > 1 ? createdAt : null
+      return { secret, version, hint: `…${hint}`, createdAt, previousInvalidatedAt }
     },
   )
 }
 
-export const signingSecretRoutes = scopedRoutes(routes, 'signing-secret-routes', [
-  'permission-guard',
-  'signing-secrets',
-])
+export const signingSecretRoutes = scopedRoutes(routes, 'signing-secret-routes', ['permission-guard'])

@@ -32,6 +32,10 @@ const CreatorEmail = Type.Union([Type.String(), Type.Null()], {
   description: 'Their e-mail; null once they are deleted',
   examples: ['ada@acme.example'],
 })
+const Creator = Type.Object(
+  { id: field(Uuid, 'The user'), email: CreatorEmail },
+  { title: 'SecretCreator', description: 'A user who made a secret' },
+)
 
 export const StatusReply = Type.Object(
   {
@@ -45,19 +49,7 @@ export const StatusReply = Type.Object(
       }),
     ),
     createdAt: orNull(field(Time, 'When the secret was made')),
-    createdBy: Type.Union(
-      [
-        Type.Object(
-          {
-            id: field(Uuid, 'The user'),
-            email: CreatorEmail,
-          },
-          { title: 'SecretCreator', description: 'A user who made a secret' },
-        ),
-        Type.Null(),
-      ],
-      { description: 'Who made the secret' },
-    ),
+    createdBy: Type.Union([Creator, Type.Null()], { description: 'Who made the secret' }),
     lastUsedAt: orNull(field(Time, 'When events were last signed with it, to the minute')),
   },
   { title: 'SigningSecretStatus', description: 'The state of the signing secret, without the secret' },

@@ -5,11 +5,8 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Received } from '../limits/client.ts'
-import { requireActor } from '../session/acts.ts'
-import type { Session } from '../session/session.ts'
+import { type Actor, requireActor } from '../session/acts.ts'
 import * as repository from './repository.ts'
-import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
 /** The secret that signs a company's events: shown once, stored sealed, invalid when replaced. */
 
@@ -23,12 +20,6 @@ interface SigningSecret {
   key: Buffer
 }
 
-interface Regeneration extends Received {
-  session: Pick<Session, 'companyId' | 'userId' | 'sessionId'>
-  /** That the client expects to replace; 0 if there is none, undefined for any. */
-  expectedVersion: number | undefined
-}
-
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets(context: Context) {
@@ -36,9 +27,6 @@ export function createSigningSecrets(context: Context) {
   // Saves decryption. The database must confirm the version of a remembered secret.
   const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
   return {
-    /** @throws Problem version_conflict, rate_limited */
-    regenerate: (regeneration: Regeneration) => regenerate(context, regeneration),
-
     /** Undefined without a secret or company. @throws Problem unavailable */
     async load(companyId: string): Promise<SigningSecret | undefined> {
       const stored = await repository.findSecret(db, companyId)
@@ -69,16 +57,18 @@ export function createSigningSecrets(context: Context) {
     },
 
     isInForce: (companyId: string, version: number) => repository.isSecretInForce(db, companyId, version),
-    status: (companyId: string) => repository.findSecretStatus(db, companyId),
   }
 }
 
-async function regenerate(context: Context, regeneration: Regeneration) {
-  const { db, system, counters, config } = context
-  const { session, client, expectedVersion, now } = regeneration
+/** `expectedVersion` is 0 for no secret yet, and undefined for any. @throws Problem version_conflict, rate_limited */
+export async function regenerate(
+  { db, system, counters, config, sealer }: Context,
+  { session, client, now }: Actor,
+  expectedVersion: number | undefined,
+) {
   const { ipAddress } = client
   const { companyId, userId, sessionId } = session
-  await counters.consume(config.limits.regenerate, [companyId], regeneration)
+  await counters.consume(config.limits.regenerate, [companyId], { client, now })
   const createdAt = new Date(now)
   const key = system.randomBytes(SECRET_BYTES)
   const secret = `whsec_${key.toString('base64')}`
@@ -86,11 +76,10 @@ async function regenerate(context: Context, regeneration: Regeneration) {
   const about = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, sessionId, ipAddress }
   for (;;) {
     const current = (await repository.findSecret(db, companyId))?.version ?? 0
-    if (expectedVersion !== undefined && expectedVersion !== current) {
+    if (expectedVersion !== undefined && expectedVersion !== current)
       throw new Problem('version_conflict', `The secret's version is ${current}, not ${expectedVersion}.`)
-    }
     const version = current + 1
-    const sealedSecret = context.sealer.seal(key, contextOf(companyId, version))
+    const sealedSecret = sealer.seal(key, contextOf(companyId, version))
     const row = { version, sealedSecret, hint, createdAt, createdBy: userId }
     const isReplaced = await db.transaction().execute(async (tx) => {
       if (!(await repository.replaceSecret(tx, companyId, row))) return false
@@ -99,7 +88,7 @@ async function regenerate(context: Context, regeneration: Regeneration) {
       return true
     })
     // Else a concurrent regeneration was faster, and the next round replaces its secret.
-    if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1 }
+    if (isReplaced) return { secret, version, hint, createdAt }
   }
 }
 
@@ -126,13 +115,12 @@ export function contextOf(companyId: string, version: number): string {
 
 /** Returns how many there were. @throws DecryptionError */
 export async function resealSecretsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
-  const outdated = (await listSealedAcrossCompanies(db)).filter(
-    ({ sealedSecret }) => !sealer.isCurrent(sealedSecret),
-  )
+  const secrets = await repository.listSealedAcrossCompanies(db)
+  const outdated = secrets.filter(({ sealedSecret }) => !sealer.isCurrent(sealedSecret))
   for (const { companyId, version, sealedSecret } of outdated) {
     const context = contextOf(companyId, version)
     const after = sealer.seal(sealer.open(sealedSecret, context), context)
-    await resealSecret(db, companyId, { before: sealedSecret, after })
+    await repository.resealSecret(db, companyId, { before: sealedSecret, after })
   }
   return outdated.length
 }
