@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
 import * as identity from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'

@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { checkName } from '../company/checks.ts'
 import { checkHandle } from '../company/handles.ts'
 import { claimHandle, findCompanyNames, renameCompany } from '../company/handles-repository.ts'
@@ -28,28 +28,24 @@ export async function changeCompany(
   // Refused attempts count too, so that handles cannot be enumerated.
   if (handle !== undefined && handle !== companyHandle)
     await counters.consume(config.limits.handleChanges, [companyId], actor)
-  return await asManager(
-    context,
-    actor,
-    async ({ tx, audit }) => {
-      const before = await findCompanyNames(tx, companyId)
-      if (!before) throw noSuchCompany()
-      const after = { name: name ?? before.name, handle: handle ?? before.handle }
-      const isRenamed = after.name !== before.name
-      if (isRenamed) await renameCompany(tx, companyId, after.name)
-      const isMoved = handle !== undefined && handle !== before.handle
-      if (isMoved && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
-        throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')
-      const changed = ({ name, handle }: typeof before) => ({
-        ...(isRenamed && { name }),
-        ...(isMoved && { handle }),
-      })
-      const details = { before: changed(before), after: changed(after) }
-      if (isRenamed || isMoved) await audit('company_change', { details })
-      return { id: companyId, ...after }
-    },
-    lockCompany,
-  )
+  const work = async ({ tx, audit }: Act) => {
+    const before = await findCompanyNames(tx, companyId)
+    if (!before) throw noSuchCompany()
+    const after = { name: name ?? before.name, handle: handle ?? before.handle }
+    const isRenamed = after.name !== before.name
+    if (isRenamed) await renameCompany(tx, companyId, after.name)
+    const isMoved = handle !== undefined && handle !== before.handle
+    if (isMoved && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
+      throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')
+    const changed = ({ name, handle }: typeof before) => ({
+      ...(isRenamed && { name }),
+      ...(isMoved && { handle }),
+    })
+    const details = { before: changed(before), after: changed(after) }
+    if (isRenamed || isMoved) await audit('company_change', { details })
+    return { id: companyId, ...after }
+  }
+  return await asManager(context, actor, work, lockCompany)
 }
 
 /** @throws Problem permission_denied */

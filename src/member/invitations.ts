@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
 import { checkEmail } from '../company/checks.ts'
 import { findAccountsByEmail } from '../company/identity-repository.ts'

@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { changeUser } from '../company/service.ts'
 import type { Context } from '../http/context.ts'
 import type { Actor } from '../session/acts.ts'

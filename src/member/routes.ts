@@ -24,8 +24,6 @@ const routes: Routes<Context> = async (app, options) => {
 }
 
 const operation = operationsOf('members')
-/** Of every route that names a member. */
-const problems = ['not_found'] as const
 
 const reading: Routes<Context> = async (app, { context }) => {
   app.get(
@@ -61,7 +59,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       summary: 'One member of the company',
       description: 'An id of another company is answered like one that does not exist.',
       params: schemas.MemberParams,
-      response: responses({ 200: schemas.MemberReply }, ...problems),
+      response: responses({ 200: schemas.MemberReply }, 'not_found'),
     }),
     async ({ session: { companyId }, params }) =>
       toReply(await members.requireMember(context, companyId, params.id.toLowerCase())),
@@ -78,7 +76,7 @@ const changing: Routes<Context> = async (app, { context }) => {
         'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves. Without a second factor, a change to role `admin` also needs `mailCode`.',
       params: schemas.MemberParams,
       body: schemas.MemberChangeBody,
-      response: responses({ 200: schemas.MemberReply }, ...problems),
+      response: responses({ 200: schemas.MemberReply }, 'not_found'),
     }),
     async (request) => {
       const { params, body } = request
@@ -95,7 +93,7 @@ const changing: Routes<Context> = async (app, { context }) => {
       summary: 'Delete a member; nothing but the id stays',
       description: 'Name, e-mail and password are gone for good, and all sessions end.',
       params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, ...problems),
+      response: responses({ 204: Type.Null() }, 'not_found'),
     }),
     async (request, reply) => {
       await members.deleteMember(context, actorOf(request, context), request.params.id.toLowerCase())
@@ -131,7 +129,7 @@ const services: Routes<Context> = async (app, { context }) => {
         'The old one, and the sessions that it opened, are dead at once. With `previousValidSeconds` both work for so long, so that a fleet is changed without a pause; of three, the oldest is dead.',
       params: schemas.MemberParams,
       body: ServicePasswordBody,
-      response: responses({ 200: ServicePasswordReply }, ...problems),
+      response: responses({ 200: ServicePasswordReply }, 'not_found'),
     }),
     async (request) => {
       const id = request.params.id.toLowerCase()
@@ -182,7 +180,7 @@ const endingSessions: Routes<Context> = async (app, { context }) => {
       summary: 'End all sessions of a member',
       description: 'From the answer on, no instance accepts a credential of them.',
       params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, ...problems),
+      response: responses({ 204: Type.Null() }, 'not_found'),
     }),
     async (request, reply) => {
       await members.endSessionsOfMember(context, actorOf(request, context), request.params.id.toLowerCase())
@@ -199,7 +197,7 @@ const endingSessions: Routes<Context> = async (app, { context }) => {
       description:
         'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
       params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, ...problems),
+      response: responses({ 204: Type.Null() }, 'not_found'),
     }),
     async (request, reply) => {
       await members.resetSecondFactors(context, actorOf(request, context), request.params.id.toLowerCase())

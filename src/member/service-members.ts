@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import { generateServicePassword } from '../crypto/service-password.ts'

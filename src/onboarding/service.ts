@@ -1,4 +1,4 @@
-import type { Static } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
 import { checkName, checkNewCompany, checkPassword } from '../company/checks.ts'
 import { giveHandle, readNamedCompany, resolveCompany } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
