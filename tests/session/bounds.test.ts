@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { endSessionsOfCompany } from '../../src/operator/companies.ts'
+import { releaseTogether } from '../support/races.ts'
 import {
   countWaiting,
   NEW_PASSWORD,
@@ -14,11 +15,9 @@ import { auditOfSession, copySession, countLive } from './state.ts'
 /** How many sessions a member can have, and how all of them end without writing each row. */
 
 const MAX = 4
-const service = await openTestService({
-  instances: 2,
-  env: { MAX_SESSIONS_PER_MEMBER: String(MAX) },
-})
-const { call, context } = service
+const atMost = (max: number) => ({ MAX_SESSIONS_PER_MEMBER: String(max) })
+const service = await openTestService({ instances: 2, env: atMost(MAX) })
+const { call, context, clock } = service
 const admin = await service.addCompany()
 
 /** Signs in one second after the last sign-in. */
@@ -50,6 +49,29 @@ test('concurrent sign-ins never exceed the maximum (ASVS 15.4.2)', async () => {
   const answers = await Promise.all(times(20, (i) => service.login(person, { at: i % 2 })))
   expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
   expect(await countLive(service, person)).toBe(MAX)
+})
+
+test.for([MAX, 1])('racing sign-ins end the longest unused sessions, of at most %i', async (max) => {
+  const racing = max === MAX ? service : await openTestService({ instances: 2, env: atMost(max) })
+  const person = await racing.addCompany()
+  const before = []
+  for (let count = 0; count < max; count += 1) {
+    racing.clock.advance(1)
+    before.push(await racing.loginAs(person))
+  }
+  racing.clock.advance(1)
+  // Each statement takes its snapshot before one of them opens a session.
+  const acts = times(4, (at) => () => racing.login(person, { at: at % 2 }))
+  const answers = await releaseTogether(racing.db, { table: 'users', ...person }, acts)
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect(await countLive(racing, person)).toBe(max)
+  const all = [...before, ...answers.map(({ body }) => body)]
+  const live = await Promise.all(all.map(({ accessToken: token }) => racing.getSession({ token, at: 1 })))
+  const ended = all.filter((_, index) => live[index]?.body.reason === 'superseded')
+  expect(ended).toHaveLength(4)
+  if (max === MAX) expect(ended).toEqual(before)
+  for (const { session } of ended)
+    expect(await auditOfSession(racing, session.id)).toMatchObject([{ outcome: 'superseded' }])
 })
 
 test('ended and expired sessions make room for new ones', async () => {
