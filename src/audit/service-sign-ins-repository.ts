@@ -7,21 +7,22 @@ import type { Executor } from '../database/connect.ts'
 const MAX_NETWORKS = 19
 
 /**
- * Common table expressions. `opened` has a row for each sign-in, and whether it `superseded` a session. The service accounts in it
- * are locked, and the statement's snapshot shows all of their sums: so the count is exact, and no other statement waits for it.
+ * Common table expressions. `opened` has a row for each sign-in: whether it `superseded` a session, and how many sign-ins of the
+ * account the statement's snapshot does not show (`unseen`), which can each have added a network. The service accounts in it are
+ * locked, so no other statement waits for the sums.
  */
 export function summingUpServiceSignIns(opened: string) {
   return sql`
     fleet as (
       select company_id, minute, user_id, network, count(*)::int as count, count(*) filter (where superseded)::int as superseded,
-        min(audit_id::text) as audit_id, (array_agg(ip_address order by created_at desc))[1] as ip_address
+        max(unseen) as unseen, min(audit_id::text) as audit_id, (array_agg(ip_address order by created_at desc))[1] as ip_address
       from (select *, date_trunc('minute', created_at, 'UTC') as minute from ${sql.table(opened)}) o
       group by company_id, minute, user_id, network
     ), roomy as (
       select f.*, r.network is not null or (
         select count(*) from service_sign_ins k
         where k.company_id = f.company_id and k.minute = f.minute and k.user_id = f.user_id
-      ) + row_number() over (
+      ) + f.unseen + row_number() over (
         partition by f.company_id, f.minute, f.user_id, r.network is null order by f.network
       ) <= ${MAX_NETWORKS} as has_room
       from fleet f

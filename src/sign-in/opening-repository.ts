@@ -1,10 +1,9 @@
 import { sql } from 'kysely'
 import { auditEach } from '../audit/fragments.ts'
 import { summingUpServiceSignIns } from '../audit/service-sign-ins-repository.ts'
-import type { MemberIds } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
-import type { Executor, Tx } from '../database/connect.ts'
+import type { Executor } from '../database/connect.ts'
 import { refundEach } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
 import { type KnownClient, learning } from '../session/known-clients-repository.ts'
@@ -65,57 +64,58 @@ const sessionTable = itemTable<NewSession>({
   superseded_audit_id: ['uuid', ({ supersededAuditId }) => supersededAuditId],
 })
 
-/**
- * - refused: user or company is not active, or the password that was checked is not enough any more
- * - raced: with other sessions of the user, so nothing was changed. Call `lockMembers` first, in a transaction
- */
-export type OpeningOutcome = 'opened' | 'refused' | 'raced'
-
 /** The most sessions of a user that one statement ends. More than it opens only after the limit was lowered. */
 const MAX_SUPERSEDED = 1_000
 /** A fleet signs in as one. */
 const SERVICE_FACTOR = 10
 
 /**
- * Opens sessions of many users, or of one, and returns an outcome for each, in order. Ends the longest unused
- * session if the user has `maxSessions`. Users and companies stay locked: what ends all sessions comes before,
- * and its epoch is in the new session, or later, and ends that too.
+ * Opens sessions of many users, or of one, and ends the longest unused ones beyond `maxSessions`. Returns for each, in order,
+ * whether it opened: false if user or company is not active, or the password that was checked is not enough any more. Users
+ * and companies stay locked: what ends all sessions comes before, and its epoch is in the new session, or later, and ends that too.
  */
 export async function insertSessions(
   db: Executor,
   sessions: NewSession[],
   maxSessions: number,
-): Promise<OpeningOutcome[]> {
-  const { rows } = await sql<{ ord: number; outcome: OpeningOutcome }>`
+): Promise<boolean[]> {
+  const { rows } = await sql<{ ord: number }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
     placed as (
-      select a.*, row_number() over (partition by company_id, user_id order by ord) as place from accepted a
-    ), alone as (
-      -- The rest supersedes these, in the next statement.
-      select * from placed where is_alone and place <= max_sessions
+      -- Beyond the maximum even without older sessions: the latest ones stay.
+      select *, row_number() over (partition by company_id, user_id order by ord) as place,
+        row_number() over (partition by company_id, user_id order by ord desc) > max_sessions - unseen as is_beyond
+      from accepted
     ), member as (
-      select company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, count(*)::int as opening,
+      select company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen, count(*)::int as opening,
         max(created_at) as now
-      from alone group by company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions
+      from placed where not is_beyond
+      group by company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen
     ), counted as (
       update users u set sessions_opened = u.sessions_opened + m.opening,
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', m.now, 'UTC'))
       from member m where u.company_id = m.company_id and u.user_id = m.user_id
-    ), live as (${live}), superseded as (${supersede}), opened as (
+    ), live as (${live}), superseded as (${supersede}), ended as (
+      select company_id, user_id, session_id, row_number() over (partition by company_id, user_id order by turn) as place
+      from (
+        select company_id, user_id, session_id, turn from superseded
+        union all select company_id, user_id, session_id, null from placed where is_beyond
+      ) e
+    ), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
-        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, auth_time, amr)
+        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, auth_time, amr,
+        ended_at, end_reason)
       select company_id, session_id, user_id, kind, cookie_hash, created_at, created_at, expires_at,
         max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, created_at,
-        string_to_array(amr, ' ')
-      from alone
+        string_to_array(amr, ' '), case when is_beyond then created_at end, case when is_beyond then 'superseded' end
+      from placed
     ), audited as (${audit}), told as (${auditSuperseded}), ${summingOf(sessions)}
     refunded as (${refundEach(
-      'alone',
+      'placed',
       sessions.map(({ refunds }) => refunds),
     )}) ${learningOf(sessions)} ${usingOf(sessions)}
-    select ord::int, case when is_alone and place <= max_sessions then 'opened' else 'raced' end as outcome
-    from placed`.execute(db)
-  return inOrder(sessions.length, rows).map((row) => row?.outcome ?? 'refused')
+    select ord::int from placed`.execute(db)
+  return inOrder(sessions.length, rows).map((row) => row !== null)
 }
 
 /** In key order, so that two statements never deadlock. */
@@ -141,17 +141,18 @@ const accepted = (maxSessions: number) => sql`
     case when l.former_password_until > clock_timestamp() then l.password_epoch - 1 else l.password_epoch end
       as password_floor,
     ${maxSessions}::int * case l.user_kind when 'service' then ${SERVICE_FACTOR}::int else 1 end as max_sessions,
-    -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
-    l.sessions_opened = (
+    -- Opened while this statement waited for the user. Its snapshot does not show them, nor which sessions they have ended.
+    l.sessions_opened - (
       select seen.sessions_opened from users seen where seen.company_id = l.company_id and seen.user_id = l.user_id
-    ) as is_alone
+    ) as unseen
   from item i
   join locked l on l.company_id = i.company_id and l.user_id = i.user_id
   where not ${isPasswordOver(sql`i.password_epoch`, 'l')} and (i.password_hash is null
     or (l.password_hash = i.password_hash and l.email = i.email and l.second_factors = '{}'))`
 
 const live = sql`
-  select s.company_id, s.user_id, s.session_id, s.issued_at, m.now, m.opening - m.max_sessions as excess
+  select s.company_id, s.user_id, s.session_id, s.issued_at, m.now,
+    m.unseen + m.opening - m.max_sessions as excess
   from member m
   -- The offset keeps the planner from all sessions there are, to these members.
   cross join lateral (
@@ -184,7 +185,7 @@ const supersede = sql`
   where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
   returning s.company_id, s.session_id, s.user_id, l.turn`
 
-const audit = auditEach(sql`alone where user_kind = 'person'`, {
+const audit = auditEach(sql`placed where user_kind = 'person'`, {
   companyId: sql`company_id`,
   auditId: sql`audit_id`,
   occurredAt: sql`created_at`,
@@ -196,9 +197,9 @@ const audit = auditEach(sql`alone where user_kind = 'person'`, {
   details: sql`details`,
 })
 
-/** One for each session that is opened. */
+/** At most one for each session that is opened. */
 const auditSuperseded = auditEach(
-  sql`superseded s join alone a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.turn
+  sql`ended s join placed a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.place
     where a.user_kind = 'person'`,
   {
     companyId: sql`s.company_id`,
@@ -217,8 +218,8 @@ function summingOf(sessions: NewSession[]) {
   if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
   return sql`of_fleets as (
       select a.*, s.session_id is not null as superseded
-      from alone a
-      left join superseded s on s.company_id = a.company_id and s.user_id = a.user_id and s.turn = a.place
+      from placed a
+      left join ended s on s.company_id = a.company_id and s.user_id = a.user_id and s.place = a.place
       where a.user_kind = 'service'
     ), ${summingUpServiceSignIns('of_fleets')},`
 }
@@ -230,7 +231,7 @@ function learningOf(sessions: NewSession[]) {
       select a.company_id, a.user_id, l.kind, l.digest, max(a.known_until) as known_until
       from unnest(${learns.map(({ ord }) => ord)}::int[], ${learns.map(({ kind }) => kind)}::text[],
         ${learns.map(({ digest }) => digest)}::bytea[]) as l (ord, kind, digest)
-      join alone a on a.ord = l.ord
+      join placed a on a.ord = l.ord
       group by a.company_id, a.user_id, l.kind, l.digest
     ), ${learning}`
 }
@@ -242,21 +243,9 @@ function usingOf(sessions: NewSession[]) {
       update service_passwords p set last_used_at = a.hour
       from (
         select company_id, user_id, password_epoch, date_trunc('hour', max(created_at), 'UTC') as hour
-        from alone group by company_id, user_id, password_epoch
+        from placed group by company_id, user_id, password_epoch
       ) a
       where p.company_id = a.company_id and p.user_id = a.user_id and p.password_epoch = a.password_epoch
         and coalesce(p.last_used_at < a.hour, true)
     )`
 }
-
-/** So that `insertSessions` does not race in this transaction. */
-export async function lockMembers(tx: Tx, members: MemberIds[]): Promise<void> {
-  await sql`
-    with item as (select * from ${memberTable(members)}), ${lockedMembers}
-    select count(*) from locked`.execute(tx)
-}
-
-const memberTable = itemTable<MemberIds>({
-  company_id: ['uuid', ({ companyId }) => companyId],
-  user_id: ['uuid', ({ userId }) => userId],
-})

@@ -5,6 +5,7 @@ import { transact } from '../database/transact.ts'
 import type { Batched, Context } from '../http/context.ts'
 import type { Client, Received } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'
+import { lockOwner } from '../second-factor/repository.ts'
 import { actIn } from '../session/acts.ts'
 import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
 import { knownUntil, type Recognition } from '../session/known-clients.ts'
@@ -34,34 +35,10 @@ export interface SignedIn {
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
 }
 
-const openings: Batched<repository.NewSession, repository.OpeningOutcome> = {
+/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. */
+const openings: Batched<repository.NewSession, boolean> = {
   name: 'openings',
   run: ({ db, config }, sessions) => repository.insertSessions(db, sessions, config.maxSessionsPerMember),
-}
-
-/**
- * In a batch of their own: what has opened is committed, whatever becomes of these. Each statement opens at least one of each
- * member.
- */
-const racedOpenings: Batched<repository.NewSession, boolean> = {
-  name: 'raced_openings',
-  run: ({ db, config }, sessions) =>
-    db.transaction().execute(async (tx) => {
-      await repository.lockMembers(tx, sessions)
-      const opened = new Set<repository.NewSession>()
-      for (let left = sessions; left.length > 0; ) {
-        const outcomes = await repository.insertSessions(tx, left, config.maxSessionsPerMember)
-        for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
-        left = left.filter((_, index) => outcomes[index] === 'raced')
-      }
-      return sessions.map((session) => opened.has(session))
-    }),
-}
-
-/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. False if it is refused. */
-async function openTogether({ inBatch }: Pick<Context, 'inBatch'>, session: repository.NewSession) {
-  const outcome = await inBatch(openings, session)
-  return outcome === 'raced' ? await inBatch(racedOpenings, session) : outcome === 'opened'
 }
 
 /** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
@@ -79,7 +56,7 @@ export async function openSession(
   const needsMore = consume || formerOf(context, opening) !== null || account.lockedOutAt !== null
   const isOpened = needsMore
     ? await openInTransaction(context, account, opening, row, consume)
-    : await openTogether(context, row)
+    : await context.inBatch(openings, row)
   if (!isOpened) return null
   const credential =
     cookie === null
@@ -131,12 +108,13 @@ async function openInTransaction(
 ): Promise<boolean> {
   const former = formerOf(context, opening)
   return await transact(context.db, async (tx, rollBack) => {
-    await repository.lockMembers(tx, [row])
+    // Lock order: company, user, then challenges and sessions.
+    await lockOwner(tx, account.companyId, account.userId)
     if (consume && !(await consume(tx))) throw rollBack(false)
     // First, so that the new session need not supersede another one.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    const [outcome] = await repository.insertSessions(tx, [row], context.config.maxSessionsPerMember)
-    if (outcome !== 'opened') throw rollBack(false)
+    const [isOpened] = await repository.insertSessions(tx, [row], context.config.maxSessionsPerMember)
+    if (!isOpened) throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')
     if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true
