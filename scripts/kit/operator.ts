@@ -9,9 +9,8 @@ import { changeSubscription, createCompany } from '../../src/operator/companies.
 import { createClient } from '../../src/operator/platform.ts'
 import { realSystem } from '../../src/system.ts'
 import { issuerOf } from '../../src/token/claims.ts'
-import { openKeyRing } from '../../src/token/key-ring.ts'
-import { refreshTokenOptions } from '../../src/token/plugin.ts'
-import { createTokens, type Tokens } from '../../src/token/service.ts'
+import { openKeyRing } from '../../src/token/keys.ts'
+import { createTokens, refreshTokenOptions, type Tokens } from '../../src/token/plugin.ts'
 import type { Credentials } from './operations.ts'
 
 /** What the load test does with the service's own code. Nothing else here depends on how that code is built. */

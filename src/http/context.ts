@@ -9,7 +9,7 @@ import type { Connection } from '../database/connect.ts'
 import type { LimitedHasher } from '../limits/admission.ts'
 import { type Counters, createCounters } from '../limits/counters.ts'
 import type { System } from '../system.ts'
-import type { Tokens } from '../token/service.ts'
+import type { Tokens } from '../token/plugin.ts'
 
 export interface ContextOptions {
   config: Config

@@ -73,7 +73,7 @@ export async function createHttpApps(options: HttpOptions) {
     budget: createBodyBudget(registry),
   }
   const app = await createApp({ ...config, ...shared, isPublic: true })
-  // It only sets cookies. session/cookie.ts reads them.
+  // It only sets cookies. session/credential.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(openapiPlugin, { listener: 'public', url: `${config.publicUrl}/api`, guide })
 

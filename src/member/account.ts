@@ -82,7 +82,8 @@ async function replace({ db, system }: Context, actor: Actor, hashes: { before: 
     if (!(await identity.replacePasswordHash(tx, companyId, userId, hashes))) return false
     await identity.cancelEmailChange(tx, companyId, userId)
     // The session can have ended while the password was checked.
-    if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'password_changed'))) throw sessionEnded()
+    if (!(await endOtherSessions(tx, companyId, { userId, sessionId, reason: 'password_changed' })))
+      throw sessionEnded()
     const { audit, mail } = actIn(tx, system, session, actor)
     await mail({ kind: 'password_changed', recipient, data: { ipAddress: client.ipAddress } })
     await audit('password_change')

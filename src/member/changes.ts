@@ -19,7 +19,7 @@ import {
   perform,
 } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { forgetClients } from '../session/known-clients-repository.ts'
+import { forgetClients } from '../session/repository.ts'
 import { sessionEnded } from '../session/session.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
 import { findMember, lockActorAndMember, type Member } from './repository.ts'

@@ -149,7 +149,7 @@ export async function resetPassword(
     // An attacker with the previous password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
     // Guesses by others must not lock out a member who resets the password from a new network.
-    await learnNetwork(context, tx, { companyId, userId }, client.network, now)
+    await learnNetwork(context, tx, { companyId, userId }, received)
     const additionsSince = new Date(now - ADDITIONS_MS).toISOString()
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
     const { audit, mail } = actIn(tx, context.system, { companyId, userId }, received)

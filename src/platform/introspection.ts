@@ -4,7 +4,7 @@ import type { Context } from '../http/context.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
 import { logContextOf, mustEnroll, provenAtOf, requirePermission, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
-import type { VerifiedClaims } from '../token/service.ts'
+import type { VerifiedClaims } from '../token/plugin.ts'
 
 /** What a credential of a session allows at this moment, for services (RFC 7662) and for reverse proxies. */
 

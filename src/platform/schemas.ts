@@ -56,7 +56,7 @@ export const IntrospectReply = Type.Object(
 
 const METHOD = 'Method of the request that the proxy received. Without one, it counts as unsafe'
 
-/** Of the request that the proxy received. The guard reads them: see session/cookie.ts. */
+/** Of the request that the proxy received. The guard reads them: see session/credential.ts. */
 export const VerifyHeaders = Type.Object({
   'x-original-method': text(METHOD, 'GET'),
   'x-forwarded-method': text(METHOD, 'GET'),

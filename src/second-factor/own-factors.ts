@@ -82,7 +82,8 @@ export async function settle(
   { email: recipient, secondFactors: before }: repository.Owner,
   { action, id, kind, name }: Changed & { action: 'second_factor_add' | 'second_factor_remove' },
 ): Promise<void> {
-  if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'ended_by_user'))) throw sessionEnded()
+  if (!(await endOtherSessions(tx, companyId, { userId, sessionId, reason: 'ended_by_user' })))
+    throw sessionEnded()
   const isFirst = before.length === 0
   const added = isFirst ? 'first_factor_added' : 'second_factor_added'
   const letter = action === 'second_factor_add' ? added : 'second_factor_removed'

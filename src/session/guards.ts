@@ -3,8 +3,15 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
-import { expireRefusedCookie, requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
-import { CREDENTIAL_PROBLEMS, type Credential, readCredential, sessionChanged } from './credential.ts'
+import {
+  CREDENTIAL_PROBLEMS,
+  type Credential,
+  expireRefusedCookie,
+  readCredential,
+  requireSameSiteToChange,
+  requireSameSiteToForward,
+  sessionChanged,
+} from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
 import {
   mustEnroll,

@@ -4,13 +4,8 @@ import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Context } from '../http/context.ts'
 import type { Client } from '../limits/client.ts'
-import {
-  findKnownUntil,
-  type KnownClient,
-  type KnownUntil,
-  keyOf,
-  learnClients,
-} from './known-clients-repository.ts'
+import { learnClients, listKnownClients } from './repository.ts'
+import type { KnownClient, KnownUntil } from './session-fragments.ts'
 
 /** Networks, and browsers with our cookie, from which a member has signed in. No flood of strangers locks them out. */
 
@@ -38,6 +33,10 @@ export function knownUntil(now: number): Date {
   return new Date(now + KNOWN_MS)
 }
 
+function keyOf({ kind, digest }: KnownClient): string {
+  return `${kind} ${digest.toString('hex')}`
+}
+
 /** By each master key; the first is in use. */
 function networksOf({ networkKeys }: Pick<Context, 'networkKeys'>, companyId: string, network: string) {
   return networkKeys.map((key): KnownClient => {
@@ -51,11 +50,10 @@ export async function learnNetwork(
   context: Pick<Context, 'networkKeys'>,
   tx: Tx,
   { companyId, userId }: MemberIds,
-  network: string,
-  now: number,
+  { client: { network }, now }: Pick<Visit, 'client' | 'now'>,
 ): Promise<void> {
   const learns = networksOf(context, companyId, network).slice(0, 1)
-  await learnClients(tx, companyId, userId, learns, knownUntil(now))
+  await learnClients(tx, companyId, { userId, learns, until: knownUntil(now) })
 }
 
 export async function recognizeMember(
@@ -63,7 +61,9 @@ export async function recognizeMember(
   { companyId, userId }: MemberIds,
   visit: Visit,
 ): Promise<Recognition> {
-  return recognize(context, companyId, await findKnownUntil(context.db, companyId, userId), visit)
+  const clients = await listKnownClients(context.db, companyId, userId)
+  const known = Object.fromEntries(clients.map((one) => [keyOf(one), one.knownUntil.toISOString()]))
+  return recognize(context, companyId, known, visit)
 }
 
 /** `known` are the member's. */

@@ -1,9 +1,15 @@
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { Problem } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
 import { type Credential, sessionChanged } from './credential.ts'
+import { endSessionOfUser } from './ending-repository.ts'
 import * as repository from './logout-repository.ts'
-import { endReasonOf, logContextOf, sessionEnded } from './session.ts'
+import { endReasonOf, logContextOf, type Session, sessionEnded } from './session.ts'
+
+/** Ends sessions for their users: by a credential, or by id. */
 
 interface LogoutRequest {
   scope: repository.LogoutScope
@@ -57,4 +63,20 @@ async function end(
   const cookieHash = opaque.hash(credential.cookie)
   const { shownSessionId } = credential
   return cookieHash && (await inBatch(COOKIE_LOGOUTS[scope], { ...about, cookieHash, shownSessionId }))
+}
+
+/** @throws Problem not_found */
+export async function endOwnSession(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  { companyId, userId }: Session,
+  sessionId: string,
+  { ipAddress, now }: { ipAddress: string; now: number },
+): Promise<void> {
+  const at = new Date(now)
+  await db.transaction().execute(async (tx) => {
+    if (!(await endSessionOfUser(tx, companyId, { userId, sessionId, now: at })))
+      throw new Problem('not_found', 'You have no live session with this id.')
+    const about = { action: 'session_end', outcome: 'done', actor: userId, sessionId, ipAddress }
+    await appendAudit(tx, companyId, newEntry(system, at, about))
+  })
 }

@@ -2,7 +2,7 @@ import { LruMap } from 'toad-cache'
 import { createBatch } from '../database/batch.ts'
 import type { Context } from '../http/context.ts'
 import { invalidToken } from '../token/claims.ts'
-import type { VerifiedClaims } from '../token/service.ts'
+import type { VerifiedClaims } from '../token/plugin.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 

@@ -1,34 +1,35 @@
 import { sql } from 'kysely'
-import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import { hasEnded, isNotEnded, isOfThisEpoch } from './session-fragments.ts'
+import { hasEnded, isNotEnded, isOfThisEpoch, type KnownClient, learning } from './session-fragments.ts'
 
-/** The live sessions of a user: their list, and what acts and proofs do with one of them. */
+/** The live sessions of a user: their list, and what acts and proofs do with one of them; and the user's known clients. */
 
-const OWN_COLUMNS = {
-  id: 'session_id',
-  kind: 'kind',
-  createdAt: 'created_at',
-  lastSeenAt: 'issued_at',
-  userAgent: 'user_agent',
-  ipAddress: 'ip_address',
-} as const
+/** A server that signs in again instead of refreshing can have very many sessions. */
+const MAX_LISTED = 1_000
 
 /** Last used first. */
-export async function listSessions(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  { now, max }: { now: Date; max: number },
-) {
-  const { rows } = await sql<RowOf<'sessions', typeof OWN_COLUMNS>>`
-    select ${aliased('s', OWN_COLUMNS)}
-    from accounts a join sessions s on s.company_id = a.company_id and s.user_id = a.user_id
-    where a.company_id = ${companyId} and a.user_id = ${userId}
-      and s.ended_at is null and s.expires_at > ${now} and ${isOfThisEpoch('s', 'a')}
-    order by s.issued_at desc
-    limit ${max}`.execute(db)
-  return rows
+export async function listSessions(db: Executor, companyId: string, userId: string, now: Date) {
+  return await db
+    .selectFrom('accounts as a')
+    .innerJoin('sessions as s', (join) =>
+      join.onRef('s.company_id', '=', 'a.company_id').onRef('s.user_id', '=', 'a.user_id'),
+    )
+    .select([
+      's.session_id as id',
+      's.kind',
+      's.created_at as createdAt',
+      's.issued_at as lastSeenAt',
+      's.user_agent as userAgent',
+      's.ip_address as ipAddress',
+    ])
+    .where('a.company_id', '=', companyId)
+    .where('a.user_id', '=', userId)
+    .where('s.ended_at', 'is', null)
+    .where('s.expires_at', '>', now)
+    .where(isOfThisEpoch('s', 'a'))
+    .orderBy('s.issued_at', 'desc')
+    .limit(MAX_LISTED)
+    .execute()
 }
 
 /** The permissions at this moment; undefined if the session has ended. Take locks that can be waited for in earlier statements. */
@@ -38,13 +39,19 @@ export async function lockSession(
   { userId, sessionId }: { userId: string; sessionId: string },
   now: Date,
 ): Promise<string[] | undefined> {
-  const { rows } = await sql<{ permissions: string[] }>`
-    select a.permissions from sessions s
-    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id
-    where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.user_id = ${userId}
-      and not ${hasEnded('s', 'a', sql`${now}::timestamptz`)}
-    for share of s`.execute(tx)
-  return rows[0]?.permissions
+  const live = await tx
+    .selectFrom('sessions as s')
+    .innerJoin('accounts as a', (join) =>
+      join.onRef('a.company_id', '=', 's.company_id').onRef('a.user_id', '=', 's.user_id'),
+    )
+    .select('a.permissions')
+    .where('s.company_id', '=', companyId)
+    .where('s.session_id', '=', sessionId)
+    .where('s.user_id', '=', userId)
+    .where(({ not }) => not(hasEnded('s', 'a', sql`${now}::timestamptz`)))
+    .forShare('s')
+    .executeTakeFirst()
+  return live?.permissions
 }
 
 /** False if the session has ended, or has another cookie than `before`. Both are hashes. */
@@ -75,4 +82,36 @@ export async function withdrawSecondFactor(tx: Tx, companyId: string, sessionId:
   await sql`
     update sessions s set amr = array_remove(s.amr, 'mfa')
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)
+}
+
+export async function listKnownClients(db: Executor, companyId: string, userId: string) {
+  return await db
+    .selectFrom('known_clients')
+    .select(['kind', 'digest', 'known_until as knownUntil'])
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .execute()
+}
+
+export async function learnClients(
+  tx: Tx,
+  companyId: string,
+  { userId, learns, until }: { userId: string; learns: KnownClient[]; until: Date },
+): Promise<void> {
+  await sql`
+    with learnt as (
+      select ${companyId}::uuid as company_id, ${userId}::uuid as user_id, kind, digest,
+        ${until}::timestamptz as known_until
+      from unnest(${learns.map(({ kind }) => kind)}::text[], ${learns.map(({ digest }) => digest)}::bytea[])
+        as l (kind, digest)
+    ), ${learning}
+    select`.execute(tx)
+}
+
+export async function forgetClients(tx: Tx, companyId: string, userId: string): Promise<void> {
+  await tx
+    .deleteFrom('known_clients')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .execute()
 }

@@ -7,8 +7,7 @@ import { newId } from '../system.ts'
 import { invalidToken, type RefreshClaims } from '../token/claims.ts'
 import type { RotationPolicy } from './rotation-fragments.ts'
 import { createRotation, type Rotation, type RotationOutcome } from './rotation-repository.ts'
-import { endReasonOf, type Session, sessionEnded } from './session.ts'
-import { type IssuedTokens, issueTokens } from './session-tokens.ts'
+import { endReasonOf, type IssuedTokens, issueTokens, type Session, sessionEnded } from './session.ts'
 
 /** Rotation: a refresh token can be used once, in exchange for its successor. */
 

@@ -2,11 +2,9 @@ import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
-import { clearSessionCookie } from './cookie.ts'
-import { readBearer } from './credential.ts'
-import { logOut } from './logout.ts'
-import { endOwnSession, listOwnSessions } from './own-sessions.ts'
-import { toSessionReply, toTokenReply } from './replies.ts'
+import { clearSessionCookie, readBearer } from './credential.ts'
+import { endOwnSession, logOut } from './logout.ts'
+import { listSessions } from './repository.ts'
 import { createRefresh } from './rotation.ts'
 import {
   LogoutQuery,
@@ -16,7 +14,7 @@ import {
   SessionsReply,
   TokenReply,
 } from './schemas.ts'
-import { requireRecentAuthentication } from './session.ts'
+import { requireRecentAuthentication, toSessionReply, toTokenReply } from './session.ts'
 
 /** The routes of sessions, in four plugins, since each stands behind another credential. */
 
@@ -116,7 +114,8 @@ const own: Routes<Context> = async (app, { context }) => {
       response: { 200: SessionsReply },
     }),
     async ({ session }) => {
-      const found = await listOwnSessions(context, session, system.now())
+      const { companyId, userId } = session
+      const found = await listSessions(context.db, companyId, userId, new Date(system.now()))
       return {
         sessions: found.map(({ createdAt, lastSeenAt, ...one }) => ({
           ...one,

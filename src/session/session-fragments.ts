@@ -1,5 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
 
+/** Whether a session is live, and which clients its user knows, for the statements of several features. */
+
+/** A condition, also for `where` of the builder. */
+const condition = sql<boolean>
+
 /**
  * A session has the epochs of its user, its company and its password: one write to an epoch ends all sessions of the older one.
  * A password can work for a while beside its successor. Until when, is by the clock of the database: those of instances differ.
@@ -12,14 +17,14 @@ const isOver = (epoch: 'user_epoch' | 'company_epoch', s: string, a: string) =>
 /** Whether the password of that epoch is dead. `a` has the columns of users. */
 export function isPasswordOver(own: RawBuilder<unknown>, a: string) {
   const epoch = sql.ref(`${a}.password_epoch`)
-  return sql`(${own} < ${epoch}
+  return condition`(${own} < ${epoch}
     and (${own} < ${epoch} - 1 or coalesce(${sql.ref(`${a}.former_password_until`)} <= clock_timestamp(), true)))`
 }
 
 const isOfOverPassword = (s: string, a: string) => isPasswordOver(sql.ref(`${s}.password_epoch`), a)
 
 export function isOfThisEpoch(s: string, a: string) {
-  return sql`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)})
+  return condition`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)})
     and not ${isOfOverPassword(s, a)})`
 }
 
@@ -35,12 +40,49 @@ export function endReason(s: string, a: string) {
 
 /** Whether session `s` has ended, or its user or company is not active. */
 export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
-  return sql`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
+  return condition`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
     or not ${isOfThisEpoch(s, a)}
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }
 
 /** Not by `ended_at`: the planner could take the index of live sessions for an id, and read all that the company has. */
 export function isNotEnded(s: string) {
-  return sql`${sql.ref(`${s}.end_reason`)} is null`
+  return condition`${sql.ref(`${s}.end_reason`)} is null`
 }
+
+/** A network or device that is known for a member, as a digest. */
+export interface KnownClient {
+  kind: 'network' | 'device'
+  digest: Buffer
+}
+
+/** Of one member: until when, in RFC 3339, by `keyOf`. Null if there are none. */
+export type KnownUntil = Record<string, string> | null
+
+/** Of networks, and of devices, for one member. A new one replaces the oldest. */
+const MAX_KNOWN = 20
+
+/** For user `u`. All of them: digests are by company, which a handle tells only in the same statement. */
+export const knownUntilColumn = sql`
+  (select json_object_agg(k.kind || ' ' || encode(k.digest, 'hex'), k.known_until) from known_clients k
+    where k.company_id = u.company_id and k.user_id = u.user_id) as "knownUntil"`
+
+/** Common table expressions that make clients known: the rows of `learnt` (company_id, user_id, kind, digest, known_until). */
+export const learning = sql`learning as (
+    insert into known_clients (company_id, user_id, kind, digest, known_until)
+    select company_id, user_id, kind, digest, known_until from learnt
+    on conflict (company_id, user_id, kind, digest) do update set known_until = excluded.known_until
+  ), forgetting as (
+    delete from known_clients k using (
+      select k.company_id, k.user_id, k.kind, k.digest, m.count,
+        row_number() over (partition by k.company_id, k.user_id, k.kind order by k.known_until desc) as place
+      from (select company_id, user_id, kind, count(*) from learnt group by company_id, user_id, kind) m
+      join known_clients k on k.company_id = m.company_id and k.user_id = m.user_id and k.kind = m.kind
+      where not exists (
+        select from learnt l
+        where l.company_id = k.company_id and l.user_id = k.user_id and l.kind = k.kind and l.digest = k.digest
+      )
+    ) f
+    where f.place > ${MAX_KNOWN} - f.count and k.company_id = f.company_id and k.user_id = f.user_id
+      and k.kind = f.kind and k.digest = f.digest
+  )`

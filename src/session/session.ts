@@ -1,8 +1,9 @@
 import { type Account, isConcerned } from '../company/account.ts'
 import type { RowOf } from '../database/columns.ts'
 import { type EndReason, Problem, type RefusalContext } from '../errors.ts'
+import type { Context } from '../http/context.ts'
 
-/** A session with its account, read in one statement, and the rules about it. */
+/** A session with its account, read in one statement, the rules about it, and what its client gets: tokens and a reply. */
 
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
@@ -104,4 +105,81 @@ export function logContextOf({
   sessionId,
 }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>) {
   return { companyId, userId, sessionId }
+}
+
+/** The lifetimes are in seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1. */
+export interface IssuedTokens {
+  accessToken: string
+  refreshToken: string
+  expiresIn: number
+  refreshExpiresIn: number
+}
+
+/** A repetition gives the same refresh token, byte for byte: all its claims come from the session's row. */
+export async function issueTokens(
+  { tokens, config }: Pick<Context, 'tokens' | 'config'>,
+  session: Session,
+  now: number,
+): Promise<IssuedTokens> {
+  const owner = { sub: session.userId, cid: session.companyId, sid: session.sessionId }
+  const nowSeconds = toSeconds(now)
+  const refreshExp = toSeconds(session.expiresAt.getTime())
+  const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, refreshExp)
+  const refreshToken = tokens.signRefresh({
+    ...owner,
+    gen: session.generation,
+    iat: toSeconds(session.issuedAt.getTime()),
+    exp: refreshExp,
+  })
+  const accessToken = await tokens.signAccess(
+    {
+      ...owner,
+      role: session.role,
+      perms: session.permissions,
+      ...(session.amr && { amr: session.amr }),
+      ...(session.provenAt && { auth_time: toSeconds(session.provenAt.getTime()) }),
+      iat: nowSeconds,
+      exp: accessExp,
+    },
+    now,
+  )
+  return {
+    accessToken,
+    refreshToken,
+    expiresIn: accessExp - nowSeconds,
+    refreshExpiresIn: refreshExp - nowSeconds,
+  }
+}
+
+function toSeconds(ms: number): number {
+  return Math.floor(ms / 1000)
+}
+
+export function toSessionReply(session: Session) {
+  return {
+    session: {
+      id: session.sessionId,
+      createdAt: session.createdAt.toISOString(),
+      expiresAt: session.expiresAt.toISOString(),
+    },
+    user: { id: session.userId, email: session.email, name: session.name, role: session.role },
+    subscription: {
+      status: session.subscriptionStatus,
+      plan: session.plan,
+      currentPeriodEnd: session.currentPeriodEnd.toISOString(),
+    },
+    planFeatures: session.features,
+    permissions: session.permissions,
+    accessContext: {
+      companyId: session.companyId,
+      companyHandle: session.companyHandle,
+      companyName: session.companyName,
+      role: session.role,
+      assignments: session.assignments,
+    },
+  }
+}
+
+export function toTokenReply(session: Session, tokens: IssuedTokens) {
+  return { ...tokens, tokenType: 'Bearer' as const, ...toSessionReply(session) }
 }

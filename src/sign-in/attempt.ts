@@ -1,14 +1,24 @@
-import { type NamedCompany, readNamedCompany } from '../company/handles.ts'
+import type { RefusalReason } from '../audit/entry.ts'
+import type { Account } from '../company/account.ts'
+import { type NamedCompany, nobodysId, readNamedCompany } from '../company/handles.ts'
+import type { Identity } from '../company/identity-repository.ts'
+import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { digestServicePassword } from '../crypto/service-password.ts'
 import type { SessionKind } from '../database/schema.ts'
-import { invalidField } from '../errors.ts'
-import type { Context } from '../http/context.ts'
+import { invalidField, type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
+import type { Batched, Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
-import type { Received } from '../limits/client.ts'
-import type { ServiceLimits } from './service-limits.ts'
+import type { Client, Received } from '../limits/client.ts'
+import { byDevice, byNetwork, quotasOf } from '../limits/subject.ts'
+import { type Recognition, recognize } from '../session/known-clients.ts'
+import type { Guess } from '../session/passwords.ts'
+import { newId } from '../system.ts'
+import { type Candidate, findCandidates, type SignInItem } from './repository.ts'
 
-/** A sign-in by password, as the limits, the look-up, and the audit trail take it. */
+/** An attempt to sign in: what is given, its limit, the account that it names, and its refusal. */
+
+/** By password. */
 export interface Attempt extends Received {
   mode: SessionKind
   /** The value of the device cookie. */
@@ -21,6 +31,16 @@ export interface Attempt extends Received {
   /** Null unless the password has the form of service passwords. */
   digest: Buffer | null
   servicePassword: ServiceLimits
+}
+
+/** Of sign-ins by service password, for one request. */
+export interface ServiceLimits {
+  /** Before any look-up. @throws Problem rate_limited */
+  admit(): Promise<void>
+  /** Of a wrong password. @throws Problem rate_limited */
+  countRefusal(): Promise<LimitState>
+  /** Of a correct one. */
+  noteHeld(account: Pick<Account, 'companyId' | 'companyHandle'>): void
 }
 
 /** @throws Problem invalid_request */
@@ -36,4 +56,123 @@ export function readAttempt(
     email: normalizeEmail(given.email),
     digest: digestServicePassword(opaque, given.password),
   }
+}
+
+interface Attempting {
+  client: Pick<Client, 'network' | 'noteLimit'>
+  /** If known: others of its network cannot use up its attempts. */
+  device: string | undefined
+  now: number
+  logContext?: RefusalContext
+}
+
+/** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
+export async function countAttempt<Result>(
+  { counters, config }: Pick<Context, 'counters' | 'config'>,
+  { client, device, now, logContext = {} }: Attempting,
+  attempt: () => Promise<Result>,
+): Promise<Result> {
+  const { signInAttempts } = config.limits
+  const subject = device === undefined ? byNetwork(client.network) : byDevice(device, client.network)
+  const quotas = quotasOf(signInAttempts, subject)
+  const remembered = counters.usedUpMemory.find(quotas, now)
+  if (remembered) throw withLogContext(remembered, logContext)
+  const attempting = counters.consumeFor(signInAttempts, subject, { client, now }, attempt)
+  return await attempting.catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
+    const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)
+    if (!quota) throw error
+    counters.usedUpMemory.note(quota, error, now)
+    throw withLogContext(error, logContext)
+  })
+}
+
+export interface Found extends Pick<Candidate, 'named' | 'companyStatus' | 'passwordEpoch'> {
+  /** Of a handle that no company has, one that no company can have. */
+  companyId: string
+  /** Null if the company has nobody with this e-mail, or a service password is not that of the account. */
+  account: Identity | null
+  recognized: Recognition
+}
+
+const lookUps: Batched<SignInItem, Candidate> = {
+  name: 'sign_ins',
+  run: ({ db }, items) => findCandidates(db, items),
+}
+
+/** Finds the account that a sign-in names, and whether its client is known for it. */
+export async function findAccount(
+  context: Pick<Context, 'inBatch' | 'networkKeys' | 'opaque'>,
+  attempt: Attempt,
+): Promise<Found> {
+  const { company, email, digest } = attempt
+  const item = { companyId: null, handle: null, ...company, email, digest }
+  const { identity: account, knownUntil, ...found } = await context.inBatch(lookUps, item)
+  const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
+  const recognized = recognize(context, companyId, knownUntil, attempt)
+  return { ...found, companyId, account, recognized }
+}
+
+/** One statement at a time, so that a flood does not occupy the connections. */
+const refusals: Batched<RefusedSignIn, 'recorded'> = {
+  name: 'refused_sign_ins',
+  maxInFlight: 1,
+  async run({ db }, items) {
+    await recordRefusedSignIns(db, items)
+    return items.map(() => 'recorded')
+  },
+}
+
+/** Why the right password opens no session. */
+const NOT_NOW = {
+  email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
+  token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
+} as const
+export type NotNow = keyof typeof NOT_NOW
+
+/**
+ * Resolves after the commit, with what to throw: one answer for every reason but the two above. The last wrong guess within the
+ * limit notes a lockout.
+ */
+export async function recordRefusal(
+  { inBatch, system }: Pick<Context, 'inBatch' | 'system'>,
+  { email, client: { network, ipAddress }, now }: Attempt,
+  found: Found,
+  { reason, guess }: { reason: RefusalReason; guess?: Guess },
+): Promise<Problem> {
+  const { companyId, named, recognized } = found
+  await inBatch(refusals, {
+    companyId,
+    email,
+    network,
+    ipAddress,
+    reason,
+    userId: named?.userId ?? null,
+    isKnown: recognized.isKnown,
+    at: new Date(now),
+    isLockout: guess?.ofNetwork.remaining === 0,
+    isGuessed: guess?.ofAccount?.remaining === 0,
+    mailId: newId(system),
+  })
+  const logContext = logContextOf(found, reason)
+  if (reason !== 'email_not_verified' && reason !== 'token_mode_only')
+    return new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', { logContext })
+  const [code, detail] = NOT_NOW[reason]
+  return new Problem(code, detail, { logContext })
+}
+
+export function logContextOf({ companyId, named }: Found, reason: RefusalReason): RefusalContext {
+  return { companyId, ...(named && { userId: named.userId }), reason }
+}
+
+/** Where the right password would have opened no session either, the reason does not say whether it was right. */
+export function reasonOf(
+  { named, companyStatus }: Found,
+  { isBarred }: Pick<Guess, 'isBarred'>,
+): RefusalReason {
+  if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
+  if (companyStatus === 'suspended') return 'company_suspended'
+  if (!named) return 'unknown_user'
+  if (named.userStatus !== 'active') return 'user_disabled'
+  return isBarred ? 'locked_out' : 'wrong_password'
 }

@@ -4,7 +4,7 @@ import { lockUser } from '../company/repository.ts'
 import type { Context } from '../http/context.ts'
 import { queueMail } from '../mail/service.ts'
 import { NIL_ID, newId } from '../system.ts'
-import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
+import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './repository.ts'
 
 /** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
 

@@ -6,9 +6,8 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { refundEach } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
-import { type KnownClient, learning } from '../session/known-clients-repository.ts'
 import type { Session } from '../session/session.ts'
-import { isNotEnded, isPasswordOver } from '../session/session-fragments.ts'
+import { isNotEnded, isPasswordOver, type KnownClient, learning } from '../session/session-fragments.ts'
 
 export interface NewSession
   extends Pick<

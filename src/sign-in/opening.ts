@@ -10,8 +10,7 @@ import { actIn } from '../session/acts.ts'
 import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
 import { knownUntil, type Recognition } from '../session/known-clients.ts'
 import type { Consume } from '../session/proof.ts'
-import type { Session } from '../session/session.ts'
-import { type IssuedTokens, issueTokens } from '../session/session-tokens.ts'
+import { type IssuedTokens, issueTokens, type Session } from '../session/session.ts'
 import { newId } from '../system.ts'
 import * as repository from './opening-repository.ts'
 
@@ -123,8 +122,7 @@ async function openInTransaction(
 
 /** The browser drops its former cookie, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession({ system }: Context, tx: Tx, cookieHash: Buffer, opening: Opening) {
-  const ending = { reason: 'logout', now: new Date(opening.now) } as const
-  const ended = await endCookieSessionAcrossCompanies(tx, cookieHash, ending)
+  const ended = await endCookieSessionAcrossCompanies(tx, cookieHash, new Date(opening.now))
   if (ended) await actIn(tx, system, ended, opening).audit('logout')
 }
 

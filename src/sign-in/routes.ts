@@ -12,10 +12,9 @@ import {
   requireSameSite,
   setDeviceCookie,
   setSessionCookie,
-} from '../session/cookie.ts'
-import { toSessionReply, toTokenReply } from '../session/replies.ts'
+} from '../session/credential.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
-import { logContextOf } from '../session/session.ts'
+import { logContextOf, toSessionReply, toTokenReply } from '../session/session.ts'
 import type { SignedIn } from './opening.ts'
 import { beginProofByPasskey, createReauthentication } from './reauthentication.ts'
 import {
@@ -30,7 +29,7 @@ import {
   SecondFactorBody,
 } from './schemas.ts'
 import { beginByPasskey, completeSignIn, type SignInRequest, signInByPasskey } from './second-step.ts'
-import { companyNamedIn, createServiceLimits } from './service-limits.ts'
+import { companyNamedIn, createServiceLimits } from './service-sign-in.ts'
 import { signIn } from './sign-in.ts'
 
 const operation = operationsOf('authentication')

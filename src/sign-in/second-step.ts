@@ -16,9 +16,9 @@ import {
   invalidSecondFactor,
 } from '../second-factor/factor.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
-import { countAttempt } from '../session/guesses.ts'
 import { recognizeMember } from '../session/known-clients.ts'
 import { newId } from '../system.ts'
+import { countAttempt } from './attempt.ts'
 import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 

@@ -56,7 +56,7 @@ export async function recordSessionGuess(
     await audit(tx)
     const [quota] = quotasOf(...limitOfSession(context, session))
     if (!quota || remaining > 0) return false
-    const recipient = await endIfGuessed(tx, companyId, sessionId, quota, new Date(now))
+    const recipient = await endIfGuessed(tx, companyId, { sessionId, quota, now: new Date(now) })
     if (recipient === undefined) return false
     const about = { action: 'session_end', outcome: 'reauthentication_failed', actor, sessionId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))

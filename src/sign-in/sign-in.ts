@@ -2,12 +2,19 @@ import { Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { Turn } from '../limits/admission.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
-import { countAttempt, countGuess, type Guess } from '../session/guesses.ts'
-import { matchPassword } from '../session/passwords.ts'
-import { type Found, findAccount } from './account-look-up.ts'
-import { type Attempt, readAttempt } from './attempt.ts'
+import { countGuess, type Guess, matchPassword } from '../session/passwords.ts'
+import {
+  type Attempt,
+  countAttempt,
+  type Found,
+  findAccount,
+  logContextOf,
+  type NotNow,
+  readAttempt,
+  reasonOf,
+  recordRefusal,
+} from './attempt.ts'
 import { openSession, type SignedIn } from './opening.ts'
-import { logContextOf, type NotNow, reasonOf, recordRefusal, refusal } from './refused-sign-ins.ts'
 import { signInService } from './service-sign-in.ts'
 
 /**
@@ -31,15 +38,11 @@ export async function signIn(context: Context, given: Parameters<typeof readAtte
       (tried) => typeof tried === 'object' && 'session' in tried,
     )
     if (result === null) {
-      const reason = reasonOf(found, guess)
-      const logContext = await recordRefusal(context, attempt, found, reason, guess)
+      const refused = await recordRefusal(context, attempt, found, { reason: reasonOf(found, guess), guess })
       attempt.client.noteLimit(guess.ofNetwork)
-      throw refusal(reason, logContext)
+      throw refused
     }
-    if (typeof result === 'string') {
-      const logContext = await recordRefusal(context, attempt, found, result)
-      throw refusal(result, logContext)
-    }
+    if (typeof result === 'string') throw await recordRefusal(context, attempt, found, { reason: result })
     if ('challenge' in result) throw secondFactorRequired(found, result)
     return result
   })

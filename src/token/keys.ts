@@ -1,9 +1,55 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+  verify,
+} from 'node:crypto'
 import type { Sealer } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
 import type { System } from '../system.ts'
-import { ACCESS_AUDIENCE, type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
-import { isSignedBy, payloadOf, signToken } from './es256.ts'
-import type { StoredKey } from './repository.ts'
+import {
+  ACCESS_AUDIENCE,
+  type AccessClaims,
+  CLOCK_SKEW_SECONDS,
+  invalidToken,
+  readAccessClaims,
+} from './claims.ts'
+import { insertKey, listKeys, type PublicJwk, type StoredKey } from './repository.ts'
+
+/** ES256 (RFC 7515, section 7.1; RFC 7518, section 3.4). With a library, these calls take a third longer. */
+
+/** Null unless each part is canonical base64url (RFC 4648, 3.5): else one token has several spellings. */
+export function headerPartOf(token: string): string | null {
+  const [header = '', payload = '', signature = '', ...more] = token.split('.')
+  return more.length === 0 && [header, payload, signature].every(isCanonical) ? header : null
+}
+
+function isCanonical(part: string): boolean {
+  return part !== '' && Buffer.from(part, 'base64url').toString('base64url') === part
+}
+
+const ENCODING = 'ieee-p1363'
+
+export function signToken(key: KeyObject, header: string, claims: object): string {
+  const input = `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`
+  const signature = sign('sha256', Buffer.from(input), { key, dsaEncoding: ENCODING })
+  return `${input}.${signature.toString('base64url')}`
+}
+
+/** The caller has checked that each part is canonical, and has chosen the key by the header. */
+export function isSignedBy(key: KeyObject, token: string): boolean {
+  const end = token.lastIndexOf('.')
+  const signature = Buffer.from(token.slice(end + 1), 'base64url')
+  return verify('sha256', Buffer.from(token.slice(0, end)), { key, dsaEncoding: ENCODING }, signature)
+}
+
+/** Of a token whose signature is verified. @throws SyntaxError */
+export function payloadOf(token: string): unknown {
+  const [, payload = ''] = token.split('.')
+  return JSON.parse(Buffer.from(payload, 'base64url').toString())
+}
 
 export type Key = ReturnType<typeof openKey>
 
@@ -67,4 +113,97 @@ export function openKey(
       return claims
     },
   }
+}
+
+/** A key is published before it signs and until its last token expires. Stored times say when, to all. */
+
+const RELOAD_MS = 60_000
+/** Of keys that sign or are published: a revoked one must soon do neither. */
+const RELOAD_SOON_MS = 5_000
+/** Of unknown keys: the successor of a revoked key signs at once, and strangers can name any key. */
+const RELOAD_MISSED_MS = 250
+
+export interface KeyRing {
+  signing(now: number): Promise<Key>
+  /** As `signing`, of the keys that were read last, without waiting for the database. */
+  knownSigning(now: number): Key | undefined
+  byHeader(header: string, now: number): Promise<Key | undefined>
+  published(now: number): Promise<PublicJwk[]>
+  reload(): void
+}
+
+interface KeyRingOptions {
+  db: Executor
+  sealer: Sealer
+  system: System
+  issuer: string
+  accessTokenTtlSeconds: number
+  onReloadError(error: unknown): void
+}
+
+export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+  const { db, system } = options
+  let loadedAt = system.now()
+  if ((await listKeys(db)).length === 0) {
+    const createdAt = new Date(loadedAt)
+    await insertKey(db, generateKey(options, { sequence: 1, createdAt, signsFrom: createdAt }))
+  }
+  let byHeader = await loadKeys(options)
+  let reloading: Promise<void> | undefined
+
+  async function current(now: number, maxAgeMs: number): Promise<Map<string, Key>> {
+    if (Math.abs(now - loadedAt) > maxAgeMs) {
+      reloading ??= loadKeys(options)
+        .then((loaded) => {
+          byHeader = loaded
+        })
+        .catch(options.onReloadError)
+        .finally(() => {
+          loadedAt = now
+          reloading = undefined
+        })
+      await reloading
+    }
+    return byHeader
+  }
+
+  function knownSigning(now: number): Key | undefined {
+    const keys = [...byHeader.values()]
+    // The first key signs even if the clock of this instance is behind.
+    return keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
+  }
+
+  return {
+    knownSigning,
+    async signing(now) {
+      await current(now, RELOAD_SOON_MS)
+      const key = knownSigning(now)
+      if (!key) throw new Error('the database has no signing key')
+      return key
+    },
+    async byHeader(header, now) {
+      return (await current(now, RELOAD_MS)).get(header) ?? (await current(now, RELOAD_MISSED_MS)).get(header)
+    },
+    async published(now) {
+      return [...(await current(now, RELOAD_SOON_MS)).values()]
+        .filter((key) => !key.isRetired(now))
+        .map(({ publicJwk }) => publicJwk)
+    },
+    reload() {
+      loadedAt = Number.NEGATIVE_INFINITY
+    },
+  }
+}
+
+/** By token header, oldest first. A key retires when its successor signs and its last token has expired. */
+async function loadKeys(options: KeyRingOptions): Promise<Map<string, Key>> {
+  const stored = (await listKeys(options.db)).filter(({ revokedAt }) => revokedAt === null)
+  const lastsMs = (options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS) * 1000
+  return new Map(
+    stored.map((key, index) => {
+      const successor = stored[index + 1]
+      const retiresAt = successor ? successor.signsFrom.getTime() + lastsMs : null
+      return [headerOf(key.keyId), openKey(options, key, retiresAt)]
+    }),
+  )
 }

@@ -174,7 +174,7 @@ test('the environment and signals are only in process/server.ts', () => {
 test('services and repositories do not import Fastify', () => {
   const isOfHttp = (path: string) =>
     ['edge', 'http', 'app.ts'].includes(folderOf(path)) ||
-    /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||
+    /^(?:limits\/(?:client|memory)|session\/credential)\.ts$/.test(path) ||
     isRoutes(path) ||
     isGuard(path) ||
     isPlugin(path) ||

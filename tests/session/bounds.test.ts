@@ -17,7 +17,7 @@ import { auditOfSession, copySession, countLive } from './state.ts'
 const MAX = 4
 const atMost = (max: number) => ({ MAX_SESSIONS_PER_MEMBER: String(max) })
 const service = await openTestService({ instances: 2, env: atMost(MAX) })
-const { call, context, clock } = service
+const { call, context } = service
 const admin = await service.addCompany()
 
 /** Signs in one second after the last sign-in. */

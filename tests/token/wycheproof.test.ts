@@ -1,8 +1,9 @@
 import { createPublicKey, createSecretKey, type KeyObject } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
-import { headerPartOf, isSignedBy } from '../../src/token/es256.ts'
+import { headerPartOf, isSignedBy } from '../../src/token/keys.ts'
 import { decode } from '../support/forge.ts'
+
 import vectors from './wycheproof.json' with { type: 'json' }
 
 /**

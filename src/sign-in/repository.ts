@@ -1,0 +1,154 @@
+import { sql } from 'kysely'
+import type { MemberIds } from '../company/account.ts'
+import { type Identity, identities, identityColumns } from '../company/identity-repository.ts'
+import { itemTable } from '../database/columns.ts'
+import type { Executor, Tx } from '../database/connect.ts'
+import type { CompanyStatus } from '../database/schema.ts'
+import { isPasswordOver, type KnownUntil, knownUntilColumn } from '../session/session-fragments.ts'
+import { NIL_ID } from '../system.ts'
+
+/** The accounts that sign-ins name, in one statement for many; and challenges that nobody has answered. */
+
+const DAY_MS = 86_400_000
+
+export interface SignInItem {
+  /** Null where the company is named by its handle. */
+  companyId: string | null
+  handle: string | null
+  email: string
+  /** Of a service password; null for one of another form. */
+  digest: Buffer | null
+}
+
+const signInTable = itemTable<SignInItem>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  handle: ['text', ({ handle }) => handle],
+  email: ['text', ({ email }) => email],
+  digest: ['bytea', ({ digest }) => digest],
+})
+
+export interface Candidate {
+  /** As it was given, or that of the handle; null if no company has it. */
+  companyId: string | null
+  /** Null if there is no such company. */
+  companyStatus: CompanyStatus | null
+  /** For a service password, only the account whose password it is. */
+  identity: Identity | null
+  /** Whose e-mail it is. */
+  named: Pick<Identity, 'userId' | 'userStatus'> | null
+  knownUntil: KnownUntil
+  /** Of the account's service password that has this digest and works. */
+  passwordEpoch: number | null
+}
+
+type Row = {
+  idOfCompany: string | null
+  statusOfCompany: CompanyStatus | null
+  namedUserId: string | null
+  namedStatus: Identity['userStatus'] | null
+  knownUntil: KnownUntil
+  passwordEpoch: number | null
+} & (Identity | { [Name in keyof Identity]: null })
+
+/**
+ * Joined to items `i`, each with the same work whether or not somebody has the e-mail. For a wrong service password that is all:
+ * no hash hides the time that an account takes.
+ */
+const servicePassword = sql`
+  left join lateral (
+    select user_id, status, password_epoch, former_password_until from users
+    where i.digest is not null and company_id = i.company_id and email = i.email limit 1
+  ) n on true
+  -- As cookies are found: a comparison of digests tells nothing of a password.
+  left join lateral (
+    select p.password_epoch from service_passwords p
+    where i.digest is not null and p.company_id = i.company_id and p.user_id = coalesce(n.user_id, ${NIL_ID}::uuid)
+      and p.digest = i.digest and not ${isPasswordOver(sql`p.password_epoch`, 'n')}
+    limit 1
+  ) p on true`
+
+/** One outcome per item, in order, whether or not there is an account. */
+export async function findCandidates(db: Executor, items: SignInItem[]): Promise<Candidate[]> {
+  const { rows } = await sql<Row>`
+    select i.company_id as "idOfCompany", c.status as "statusOfCompany", n.user_id as "namedUserId",
+      n.status as "namedStatus", p.password_epoch as "passwordEpoch", f.*
+    from (
+      select ord, email, digest,
+        coalesce(company_id, (select n.company_id from companies n where n.handle = i.handle)) as company_id
+      from ${signInTable(items)}
+    ) i
+    left join companies c on c.company_id = i.company_id
+    ${servicePassword}
+    left join lateral (
+      select ${identityColumns}, ${knownUntilColumn} from (select) one ${identities}
+      where i.digest is null or p.password_epoch is not null
+      -- So that the condition is tested first, and not on each row.
+      offset 0
+    ) f on true
+    order by i.ord`.execute(db)
+  return rows.map(
+    ({ idOfCompany, statusOfCompany, namedUserId, namedStatus, knownUntil, passwordEpoch, ...account }) => {
+      const identity = account.userId === null ? null : account
+      const ofEmail = namedUserId && namedStatus ? { userId: namedUserId, userStatus: namedStatus } : null
+      const company = { companyId: idOfCompany, companyStatus: statusOfCompany }
+      return { ...company, identity, named: identity ?? ofEmail, knownUntil, passwordEpoch }
+    },
+  )
+}
+
+/** Members with challenges that expired unanswered, in the order of their keys, after `last`. */
+export async function listLapsedAcrossCompanies(db: Executor, until: Date, last: MemberIds, max: number) {
+  return await db
+    .selectFrom('second_factor_challenges')
+    .select(['company_id as companyId', 'user_id as userId'])
+    .distinct()
+    .where('expires_at', '<=', until)
+    .where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('company_id', 'user_id'), '>', tuple(last.companyId, last.userId)),
+    )
+    .orderBy('company_id')
+    .orderBy('user_id')
+    .limit(max)
+    .execute()
+}
+
+/** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
+export async function deleteLapsed(tx: Tx, companyId: string, userId: string, until: Date) {
+  const deleted = await tx
+    .deleteFrom('second_factor_challenges as h')
+    .using('users as u')
+    .where('h.company_id', '=', companyId)
+    .where('h.user_id', '=', userId)
+    .where('h.expires_at', '<=', until)
+    .whereRef('u.company_id', '=', 'h.company_id')
+    .whereRef('u.user_id', '=', 'h.user_id')
+    .returning(({ eb, ref }) => [
+      ref('u.email').$notNull().as('email'),
+      'h.network',
+      'h.ip_address as ipAddress',
+      'h.created_at as at',
+      eb('h.purpose', '=', 'sign_in').and('u.session_epoch', '=', ref('h.user_epoch')).as('isOpen'),
+    ])
+    .execute()
+  return deleted.filter(({ isOpen }) => isOpen)
+}
+
+/** The e-mail, if the member is to be told: at most once a day. */
+export async function noteTold(tx: Tx, companyId: string, userId: string, now: Date) {
+  const told = await tx
+    .updateTable('users')
+    .set({ factor_missing_told_at: now })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('status', '=', 'active')
+    .where(({ eb }) =>
+      eb('factor_missing_told_at', 'is', null).or(
+        'factor_missing_told_at',
+        '<=',
+        new Date(now.getTime() - DAY_MS),
+      ),
+    )
+    .returning('email')
+    .executeTakeFirst()
+  return told?.email
+}
