@@ -8,7 +8,7 @@ import { type Client, clientOf, type Received } from '../limits/client.ts'
 import { type NewMail, queueMail } from '../mail/service.ts'
 import type { System } from '../system.ts'
 import { lockSession } from './repository.ts'
-import { type Session, sessionEnded } from './session.ts'
+import { type Session, type SessionIds, sessionEnded } from './session.ts'
 
 /**
  * The one shape of an act. Its transaction locks, confirms the right, does the work, and writes audit entry and mails, so that
@@ -128,7 +128,7 @@ export function actIn(
 /** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem session_ended, permission_denied */
 export async function requireActor(
   tx: Tx,
-  { companyId, userId, sessionId }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>,
+  { companyId, userId, sessionId }: SessionIds,
   now: number,
   permission: string | null,
 ): Promise<void> {

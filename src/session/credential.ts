@@ -68,7 +68,7 @@ export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, 
 }
 
 /** Then the cookie is ignored: a browser adds it to requests that are meant for an access token. */
-export function hasAuthorization({ headers }: FastifyRequest): boolean {
+function hasAuthorization({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined
 }
 
@@ -133,7 +133,7 @@ export function isFromAnotherSite({ headers }: FastifyRequest): boolean {
 /** What names the session of a request. Only the database says whether that is live. */
 export type Credential = { claims: VerifiedClaims } | CookieCredential
 
-export interface CookieCredential {
+interface CookieCredential {
   cookie: string
   /** Of the session that the page shows, if the page names it. */
   shownSessionId: string | null

@@ -4,7 +4,7 @@ import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/repository.ts'
-import type { EndState } from './session.ts'
+import type { EndState, SessionIds } from './session.ts'
 import { endReason, hasEnded } from './session-fragments.ts'
 
 /** Logout: one statement checks a credential, ends its session or all of the user's, and audits it. */
@@ -17,10 +17,7 @@ interface About {
   shownSessionId: string | null
 }
 
-export interface TokenLogout extends About {
-  companyId: string
-  sessionId: string
-  userId: string
+export interface TokenLogout extends About, SessionIds {
   keyId: string
 }
 
@@ -28,16 +25,11 @@ export interface CookieLogout extends About {
   cookieHash: Buffer
 }
 
-export interface LoggedOut extends EndState {
-  companyId: string
-  sessionId: string
-  userId: string
+export interface LoggedOut extends EndState, SessionIds {
   wasLive: boolean
   /** Whether it was to end: live, and the one that the page shows. */
   isEnded: boolean
 }
-
-type Row = LoggedOut & { ord: number }
 
 const about = {
   now: ['timestamptz', ({ now }: About) => now],
@@ -64,63 +56,55 @@ const byToken = sql`join sessions s on s.company_id = i.company_id and s.session
 
 const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
 
-export type LogoutScope = 'session' | 'all'
-
 /** Null: no such session, or a revoked key. Two items must not name the same session. */
 export async function logOutTokens(db: Executor, items: TokenLogout[], scope: LogoutScope) {
-  return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ENDS[scope]))
+  return await logOut(db, items.length, sql`${tokenTable(items)} ${byToken}`, scope)
 }
 
 /** The same. A cookie does not name its company. */
 export async function logOutCookiesAcrossCompanies(db: Executor, items: CookieLogout[], scope: LogoutScope) {
-  return inOrder(items.length, await logOut(db, cookieTable(items), byCookie, ENDS[scope]))
+  return await logOut(db, items.length, sql`${cookieTable(items)} ${byCookie}`, scope)
 }
 
-interface End {
-  action: RawBuilder<unknown>
-  lock: RawBuilder<unknown>
-  update: RawBuilder<unknown>
+const ENDS = {
+  session: {
+    action: sql`'logout'`,
+    // In key order, so that two statements never deadlock.
+    lock: sql`order by s.company_id, s.session_id for update of s`,
+    update: sql`
+      update sessions s set ended_at = f.now, end_reason = 'logout'
+      from found f where s.company_id = f.company_id and s.session_id = f.session_id and f.is_ended`,
+  },
+  all: {
+    action: sql`'logout_all'`,
+    // Sign-in locks the user before it ends a session, so a session must not be locked before the user.
+    lock: sql``,
+    update: sql`
+      update users u set session_epoch = session_epoch + 1, session_epoch_reason = 'logout'
+      from (
+        select u.company_id, u.user_id
+        from (select distinct company_id, user_id from found where is_ended) f
+        join users u on u.company_id = f.company_id and u.user_id = f.user_id
+        order by u.company_id, u.user_id
+        for no key update of u
+      ) f
+      where u.company_id = f.company_id and u.user_id = f.user_id`,
+  },
 }
-
-const ended: End = {
-  action: sql`'logout'`,
-  // In key order, so that two statements never deadlock.
-  lock: sql`order by s.company_id, s.session_id for update of s`,
-  update: sql`
-    update sessions s set ended_at = f.now, end_reason = 'logout'
-    from found f where s.company_id = f.company_id and s.session_id = f.session_id and f.is_ended`,
-}
-
-const endedAll: End = {
-  action: sql`'logout_all'`,
-  // Sign-in locks the user before it ends a session, so a session must not be locked before the user.
-  lock: sql``,
-  update: sql`
-    update users u set session_epoch = session_epoch + 1, session_epoch_reason = 'logout'
-    from (
-      select u.company_id, u.user_id
-      from (select distinct company_id, user_id from found where is_ended) f
-      join users u on u.company_id = f.company_id and u.user_id = f.user_id
-      order by u.company_id, u.user_id
-      for no key update of u
-    ) f
-    where u.company_id = f.company_id and u.user_id = f.user_id`,
-}
-
-const ENDS: Record<LogoutScope, End> = { session: ended, all: endedAll }
+export type LogoutScope = keyof typeof ENDS
 
 async function logOut(
   db: Executor,
-  items: RawBuilder<unknown>,
-  itsSession: RawBuilder<unknown>,
-  { action, lock, update }: End,
-): Promise<Row[]> {
-  const { rows } = await sql<Row>`
+  length: number,
+  sessions: RawBuilder<unknown>,
+  scope: LogoutScope,
+): Promise<(LoggedOut | null)[]> {
+  const { action, lock, update } = ENDS[scope]
+  const { rows } = await sql<LoggedOut & { ord: number }>`
     with locked as (
       select s.company_id, s.session_id, s.user_id, s.expires_at, s.ended_at, s.end_reason, s.user_epoch,
-        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip,
-        i.shown, i.ord
-      from ${items} ${itsSession} ${lock}
+        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip, i.shown, i.ord
+      from ${sessions} ${lock}
     ), found as (
       select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because,
         live.was_live, live.was_live and coalesce(l.shown = l.session_id::text, true) as is_ended
@@ -131,7 +115,7 @@ async function logOut(
       is_ended as "isEnded", ended_because as "endReason", expires_at as "expiresAt", user_status as "userStatus",
       company_status as "companyStatus"
     from found`.execute(db)
-  return rows
+  return inOrder(length, rows)
 }
 
 const auditOf = (action: RawBuilder<unknown>) =>

@@ -6,32 +6,35 @@ import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
 import { type Credential, sessionChanged } from './credential.ts'
 import { endSessionOfUser } from './ending-repository.ts'
-import * as repository from './logout-repository.ts'
+import {
+  type CookieLogout,
+  type LoggedOut,
+  type LogoutScope,
+  logOutCookiesAcrossCompanies,
+  logOutTokens,
+  type TokenLogout,
+} from './logout-repository.ts'
 import { endReasonOf, logContextOf, type Session, sessionEnded } from './session.ts'
 
 /** Ends sessions for their users: by a credential, or by id. */
 
 interface LogoutRequest {
-  scope: repository.LogoutScope
+  scope: LogoutScope
   ipAddress: string
   now: number
 }
 
 // In batches, since anybody can send a false cookie, and each one causes a statement.
-const byToken = (
-  scope: repository.LogoutScope,
-): Batched<repository.TokenLogout, repository.LoggedOut | null> => ({
+const byToken = (scope: LogoutScope): Batched<TokenLogout, LoggedOut | null> => ({
   name: 'logouts',
   keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-  run: ({ db }, items) => repository.logOutTokens(db, items, scope),
+  run: ({ db }, items) => logOutTokens(db, items, scope),
   schedule: setImmediate,
 })
-const byCookie = (
-  scope: repository.LogoutScope,
-): Batched<repository.CookieLogout, repository.LoggedOut | null> => ({
+const byCookie = (scope: LogoutScope): Batched<CookieLogout, LoggedOut | null> => ({
   name: 'cookie_logouts',
   keyOf: ({ cookieHash }) => cookieHash.toString('base64'),
-  run: ({ db }, items) => repository.logOutCookiesAcrossCompanies(db, items, scope),
+  run: ({ db }, items) => logOutCookiesAcrossCompanies(db, items, scope),
   schedule: setImmediate,
 })
 const TOKEN_LOGOUTS = { session: byToken('session'), all: byToken('all') }

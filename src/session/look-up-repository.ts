@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
@@ -19,11 +19,6 @@ const endedBecause = endReason('s', 'a')
 const state = sql`${plain('s', SESSION_COLUMNS)}, ${endedBecause}, ${plain('a', ACCOUNT_COLUMNS)}`
 const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${aliased('a', ACCOUNT_COLUMNS)}`
 
-/** Joins the version of session `s` and account `a` as `v`, and as `f` their columns, unless the item has this version. */
-const unlessRemembered = (seed: string) => sql`
-  cross join lateral (select hash_record_extended(row(${state}), ${seed}::bigint)::text as version) v
-  left join lateral (select ${columns} where v.version is distinct from i.remembered) f on true`
-
 export interface TokenItem {
   companyId: string
   sessionId: string
@@ -39,13 +34,9 @@ const tokenTable = itemTable<TokenItem>({
 })
 
 export async function findSessions(db: Executor, items: TokenItem[], seed: string) {
-  const { rows } = await sql<Row>`
-    select i.ord::int, v.version, f.*
-    from ${tokenTable(items)}
-    join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
-    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id ${unlessRemembered(seed)}
-    where ${isKeyInForce(sql`i.key_id`)}`.execute(db)
-  return toFound(items.length, rows)
+  const itsSession = sql`join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+    and ${isKeyInForce(sql`i.key_id`)}`
+  return await find(db, items.length, sql`${tokenTable(items)} ${itsSession}`, seed)
 }
 
 export interface CookieItem {
@@ -60,19 +51,25 @@ const cookieTable = itemTable<CookieItem>({
 
 /** One outcome per item, in order. A cookie does not name its company. */
 export async function findSessionsByCookieAcrossCompanies(db: Executor, items: CookieItem[], seed: string) {
-  const { rows } = await sql<Row>`
-    select i.ord::int, v.version, f.*
-    from ${cookieTable(items)}
-    join sessions s on s.cookie_hash = i.cookie_hash
-    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id ${unlessRemembered(seed)}`.execute(
-    db,
-  )
-  return toFound(items.length, rows)
+  const itsSession = sql`join sessions s on s.cookie_hash = i.cookie_hash`
+  return await find(db, items.length, sql`${cookieTable(items)} ${itsSession}`, seed)
 }
 
 type Row = { ord: number; version: string } & (Session | { [Name in keyof Session]: null })
 
-function toFound(length: number, rows: Row[]): (FoundSession | null)[] {
+async function find(
+  db: Executor,
+  length: number,
+  sessions: RawBuilder<unknown>,
+  seed: string,
+): Promise<(FoundSession | null)[]> {
+  const { rows } = await sql<Row>`
+    select i.ord::int, v.version, f.*
+    from ${sessions}
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id
+    -- The columns only if the item has another version.
+    cross join lateral (select hash_record_extended(row(${state}), ${seed}::bigint)::text as version) v
+    left join lateral (select ${columns} where v.version is distinct from i.remembered) f on true`.execute(db)
   return inOrder(length, rows).map(
     (row) => row && { version: row.version, session: row.sessionId === null ? null : row },
   )
@@ -83,9 +80,8 @@ export async function renewCookieSession(
   db: Executor,
   companyId: string,
   sessionId: string,
-  renewal: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
+  { lastIssuedAt, issuedAt, expiresAt }: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
 ): Promise<void> {
-  const { lastIssuedAt, issuedAt, expiresAt } = renewal
   await sql`
     update sessions s set issued_at = ${issuedAt}, expires_at = ${expiresAt}
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.issued_at = ${lastIssuedAt}

@@ -91,7 +91,7 @@ interface Match {
 /** Renews a hash that was made with other parameters. */
 export async function matchPassword(context: Pick<Context, 'db'>, match: Match): Promise<Identity | null> {
   const { account, find, password, hasher, isBarred } = match
-  const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
+  const matched = (await hasher.verify(account?.passwordHash, password)) && !isBarred ? account : null
   const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
   // Of several renewals at the same time one succeeds; the others must match the hash that it has stored.
   const current =
@@ -100,12 +100,8 @@ export async function matchPassword(context: Pick<Context, 'db'>, match: Match):
 
   async function matchAgain(): Promise<Identity | null> {
     const renewed = await find()
-    return (await verify(hasher, renewed, password)) ? renewed : null
+    return (await hasher.verify(renewed?.passwordHash, password)) ? renewed : null
   }
-}
-
-async function verify(hasher: PasswordHasher, account: Identity | null, password: string): Promise<boolean> {
-  return await hasher.verify(account?.passwordHash, password)
 }
 
 /** Null if the stored hash has changed meanwhile. */
@@ -152,13 +148,8 @@ export async function matchCurrentPassword(
     matchOwnPassword(context, actor, password),
   )
   if (result !== null) return result
-  const about = {
-    action: 'password_change',
-    outcome: 'refused',
-    actor: userId,
-    sessionId,
-    ipAddress: client.ipAddress,
-  }
+  const { ipAddress } = client
+  const about = { action: 'password_change', outcome: 'refused', actor: userId, sessionId, ipAddress }
   const entry = newEntry(system, new Date(now), about)
   if (ofNetwork.remaining > 0) await appendAudit(db, companyId, entry)
   else await noteLockout(db, companyId, userId, entry)

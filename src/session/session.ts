@@ -25,6 +25,8 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
     endReason: EndReason | null
   }
 
+export type SessionIds = Pick<Session, 'companyId' | 'userId' | 'sessionId'>
+
 /**
  * When the user last proved who they are, in milliseconds; 0, which is never recent, if that is not said. Of session and token
  * the older counts: a token from before a proof has no part in it.
@@ -39,7 +41,7 @@ export function methodsOf({ amr }: Pick<Session, 'amr'>): string[] {
   return amr ?? ['pwd']
 }
 
-export function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
+function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
   return methodsOf(session).includes('mfa')
 }
 
@@ -99,28 +101,21 @@ export function sessionEnded(reason?: EndReason, logContext: RefusalContext = {}
   return new Problem('session_ended', 'The session has ended; sign in again.', extras)
 }
 
-export function logContextOf({
-  companyId,
-  userId,
-  sessionId,
-}: Pick<Session, 'companyId' | 'userId' | 'sessionId'>) {
+export function logContextOf({ companyId, userId, sessionId }: SessionIds): SessionIds {
   return { companyId, userId, sessionId }
 }
 
-/** The lifetimes are in seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1. */
-export interface IssuedTokens {
-  accessToken: string
-  refreshToken: string
-  expiresIn: number
-  refreshExpiresIn: number
-}
+export type IssuedTokens = Awaited<ReturnType<typeof issueTokens>>
 
-/** A repetition gives the same refresh token, byte for byte: all its claims come from the session's row. */
+/**
+ * A repetition gives the same refresh token, byte for byte: all its claims come from the session's row. The lifetimes are in
+ * seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1.
+ */
 export async function issueTokens(
   { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   session: Session,
   now: number,
-): Promise<IssuedTokens> {
+) {
   const owner = { sub: session.userId, cid: session.companyId, sid: session.sessionId }
   const nowSeconds = toSeconds(now)
   const refreshExp = toSeconds(session.expiresAt.getTime())

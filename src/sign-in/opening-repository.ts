@@ -9,20 +9,7 @@ import type { Quota } from '../limits/subject.ts'
 import type { Session } from '../session/session.ts'
 import { isNotEnded, isPasswordOver, type KnownClient, learning } from '../session/session-fragments.ts'
 
-export interface NewSession
-  extends Pick<
-    Session,
-    | 'companyId'
-    | 'sessionId'
-    | 'userId'
-    | 'userKind'
-    | 'email'
-    | 'kind'
-    | 'createdAt'
-    | 'expiresAt'
-    | 'maxExpiresAt'
-    | 'amr'
-  > {
+export interface NewSession extends Session {
   cookieHash: Buffer | null
   userAgent: string | null
   ipAddress: string

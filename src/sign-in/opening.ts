@@ -12,7 +12,7 @@ import { knownUntil, type Recognition } from '../session/known-clients.ts'
 import type { Consume } from '../session/proof.ts'
 import { type IssuedTokens, issueTokens, type Session } from '../session/session.ts'
 import { newId } from '../system.ts'
-import * as repository from './opening-repository.ts'
+import { insertSessions, type NewSession } from './opening-repository.ts'
 
 /** Opens a session for an account whose user has proven who they are. */
 
@@ -35,9 +35,9 @@ export interface SignedIn {
 }
 
 /** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. */
-const openings: Batched<repository.NewSession, boolean> = {
+const openings: Batched<NewSession, boolean> = {
   name: 'openings',
-  run: ({ db, config }, sessions) => repository.insertSessions(db, sessions, config.maxSessionsPerMember),
+  run: ({ db, config }, sessions) => insertSessions(db, sessions, config.maxSessionsPerMember),
 }
 
 /** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
@@ -47,15 +47,21 @@ export async function openSession(
   opening: Opening,
   consume?: Consume,
 ): Promise<SignedIn | null> {
-  const { mode, recognized, now } = opening
+  const { mode, formerCookie, recognized, passwordEpoch, now } = opening
   const session = newSession(context, account, opening)
   const cookie = mode === 'cookie' ? context.opaque.generate() : null
-  const isByHash = !consume && opening.passwordEpoch === undefined
-  const row = toRow(context, session, cookie, isByHash ? account.passwordHash : null, opening)
-  const needsMore = consume || formerOf(context, opening) !== null || account.lockedOutAt !== null
-  const isOpened = needsMore
-    ? await openInTransaction(context, account, opening, row, consume)
-    : await context.inBatch(openings, row)
+  const isByHash = !consume && passwordEpoch === undefined
+  const row = {
+    ...toRow(context, session, opening),
+    cookieHash: cookie === null ? null : context.opaque.hash(cookie),
+    passwordHash: isByHash ? account.passwordHash : null,
+  }
+  // In token mode, a browser keeps the session of its cookie.
+  const former = mode === 'token' || formerCookie === undefined ? null : context.opaque.hash(formerCookie)
+  const isOpened =
+    consume || former !== null || account.lockedOutAt !== null
+      ? await openInTransaction(context, account, { opening, row, former, consume })
+      : await context.inBatch(openings, row)
   if (!isOpened) return null
   const credential =
     cookie === null
@@ -64,26 +70,17 @@ export async function openSession(
   return { session, credential }
 }
 
-/** In token mode, a browser keeps the session of its cookie. */
-function formerOf({ opaque }: Context, { mode, formerCookie }: Opening): Buffer | null {
-  return mode === 'token' || formerCookie === undefined ? null : opaque.hash(formerCookie)
-}
-
 function toRow(
-  { system, opaque }: Context,
+  { system }: Context,
   session: Session,
-  cookie: string | null,
-  passwordHash: string | null,
   { client, recognized: { learns }, amr, refunds, passwordEpoch = 0, now }: Opening,
-): repository.NewSession {
+): Omit<NewSession, 'cookieHash' | 'passwordHash'> {
   const { ipAddress, network } = client
   return {
     ...session,
-    cookieHash: cookie === null ? null : opaque.hash(cookie),
     userAgent: userAgentOf(client) ?? null,
     ipAddress,
     network,
-    passwordHash,
     passwordEpoch,
     learns,
     knownUntil: knownUntil(now),
@@ -98,24 +95,30 @@ function userAgentOf({ userAgent }: Client): string | undefined {
   return userAgent?.slice(0, MAX_USER_AGENT)
 }
 
+interface Transacted {
+  opening: Opening
+  row: NewSession
+  /** The hash of the former cookie. */
+  former: Buffer | null
+  consume: Consume | undefined
+}
+
 async function openInTransaction(
   context: Context,
   account: Identity,
-  opening: Opening,
-  row: repository.NewSession,
-  consume?: Consume,
+  { opening, row, former, consume }: Transacted,
 ): Promise<boolean> {
-  const former = formerOf(context, opening)
-  return await transact(context.db, async (tx, rollBack) => {
+  const { db, config } = context
+  return await transact(db, async (tx, rollBack) => {
     // Lock order: company, user, then challenges and sessions.
     await lockOwner(tx, account.companyId, account.userId)
     if (consume && !(await consume(tx))) throw rollBack(false)
     // First, so that the new session need not supersede another one.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    const [isOpened] = await repository.insertSessions(tx, [row], context.config.maxSessionsPerMember)
+    const [isOpened] = await insertSessions(tx, [row], config.maxSessionsPerMember)
     if (!isOpened) throw rollBack(false)
-    const isByPassword = opening.amr.includes('pwd')
-    if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
+    if (account.lockedOutAt !== null && opening.amr.includes('pwd'))
+      await tellOfLockout(context, tx, account, opening)
     return true
   })
 }

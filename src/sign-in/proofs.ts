@@ -131,8 +131,7 @@ export async function consumeProof(
   { system }: Pick<Context, 'system'>,
   tx: Tx,
   { companyId, userId }: MemberIds,
-  verified: Verified,
-  { client, now }: Received,
+  { verified, client, now }: Received & { verified: Verified },
 ): Promise<boolean> {
   const at = new Date(now)
   if (verified.method === 'passkey')
@@ -161,7 +160,7 @@ async function recordWrong(
   const audit = async (db: Executor) =>
     await auditRefusal({ ...context, db }, { ...member, sessionId }, { method }, received)
   if (sessionId !== undefined && limit)
-    return await recordSessionGuess(context, { ...member, sessionId }, limit, received, audit)
+    return await recordSessionGuess(context, { ...member, sessionId }, { ...received, limit }, audit)
   await audit(context.db)
   if (!limit) return
   const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)

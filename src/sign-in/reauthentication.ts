@@ -21,29 +21,32 @@ const BY_PASSWORD = ['pwd']
 
 type Proof = { password: string } | (GivenProof & { challenge: string })
 
-/** @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded */
-export type Reauthenticate = (
-  session: Session,
-  given: Proof,
-  request: ProofRequest,
-) => Promise<Renewed | SecondFactorRequest>
-
-/** The same request, with the same Idempotency-Key, has the same answer, and is no try of its own. */
-export function createReauthentication(context: Context): Reauthenticate {
-  const proving = new Map<string, ReturnType<Reauthenticate>>()
-  const prove: Reauthenticate = async (session, given, request) =>
-    'password' in given
-      ? await proveByPassword(context, session, given.password, request)
-      : await proveBySecondFactor(context, session, given, request)
-  return async (session, given, request) => {
+/**
+ * The same request, with the same Idempotency-Key, has the same answer, and is no try of its own.
+ * @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded
+ */
+export function createReauthentication(context: Context) {
+  const proving = new Map<string, ReturnType<typeof prove>>()
+  return async (session: Session, given: Proof, request: ProofRequest) => {
     const digest = digestOf(given, request)
-    if (digest.length === 0) return await prove(session, given, request)
+    if (digest.length === 0) return await prove(context, session, given, request)
     const attempt = `${session.sessionId} ${digest.toString('base64')}`
     const answer =
-      proving.get(attempt) ?? prove(session, given, request).finally(() => proving.delete(attempt))
+      proving.get(attempt) ?? prove(context, session, given, request).finally(() => proving.delete(attempt))
     proving.set(attempt, answer)
     return await answer
   }
+}
+
+async function prove(
+  context: Context,
+  session: Session,
+  given: Proof,
+  request: ProofRequest,
+): Promise<Renewed | SecondFactorRequest> {
+  return 'password' in given
+    ? await proveByPassword(context, session, given.password, request)
+    : await proveBySecondFactor(context, session, given, request)
 }
 
 async function proveByPassword(
@@ -72,15 +75,10 @@ async function requirePassword(context: Context, session: Session, password: str
     isTooLong(password) ? null : await matchOwnPassword(context, { session, ...request }, password),
   )
   if (result !== null) return
-  const about = {
-    action: 'reauthenticate',
-    outcome: 'refused',
-    actor,
-    sessionId,
-    ipAddress: client.ipAddress,
-  }
+  const { ipAddress } = client
+  const about = { action: 'reauthenticate', outcome: 'refused', actor, sessionId, ipAddress }
   const entry = newEntry(context.system, new Date(now), about)
-  await recordSessionGuess(context, session, limit, request, (tx) => appendAudit(tx, companyId, entry))
+  await recordSessionGuess(context, session, { ...request, limit }, (tx) => appendAudit(tx, companyId, entry))
   throw wrongAt('password', 'is wrong', limit)
 }
 
@@ -135,7 +133,7 @@ async function proveBySecondFactor(
         const answer = { userId, hash: challengeHash, answeredBy, now: new Date(now) }
         const isOwner = await lockOwner(tx, companyId, userId)
         if (isOwner && (await answerProof(tx, companyId, answer)))
-          return await consumeProof(context, tx, session, verified, request)
+          return await consumeProof(context, tx, session, { ...request, verified })
         failed = 'challenge_gone'
         return false
       },

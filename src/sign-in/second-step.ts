@@ -58,7 +58,7 @@ export async function completeSignIn(
       const opened = await openSession(context, identity, opening, async (tx) => {
         const consumed = { userId, hash, network: client.network, now: new Date(now) }
         if (await challenges.consumeSignIn(tx, companyId, consumed))
-          return await consumeProof(context, tx, identity, verified, request)
+          return await consumeProof(context, tx, identity, { ...request, verified })
         failed = 'challenge_gone'
         return false
       })
@@ -124,7 +124,7 @@ export async function signInByPasskey(
         if (!(await challenges.consumeUnstored(tx, begun.hash, begun.expiresAt))) return false
         // The member can have begun with the password, and then taken the passkey.
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
-        return await consumeProof(context, tx, identity, verified, request)
+        return await consumeProof(context, tx, identity, { ...request, verified })
       })
       if (opened) return opened
     }

@@ -8,18 +8,16 @@ import type { Received } from '../limits/client.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { endIfGuessed } from '../session/ending-repository.ts'
-import { type Session, sessionEnded } from '../session/session.ts'
+import { type SessionIds, sessionEnded } from '../session/session.ts'
 
 /**
  * Wrong re-authentications. Only the session counts them, whatever the network: the thief of a session can lock nobody out of
  * sign-in, and loses the session with the last guess of the limit. They are counted first, so that parallel ones cannot exceed it.
  */
 
-type Guesser = Pick<Session, 'companyId' | 'userId' | 'sessionId'>
-
 export function limitOfSession(
   { config: { limits } }: Pick<Context, 'config'>,
-  { companyId, sessionId }: Pick<Session, 'companyId' | 'sessionId'>,
+  { companyId, sessionId }: Omit<SessionIds, 'userId'>,
 ): [Limit, string[]] {
   return [limits.wrongReauthentications, [companyId, sessionId]]
 }
@@ -27,7 +25,7 @@ export function limitOfSession(
 /** Refunded unless the result is null. @throws Problem rate_limited */
 export async function countSessionGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,
-  session: Guesser,
+  session: SessionIds,
   now: number,
   attempt: () => Promise<Result | null>,
 ): Promise<{ result: Result | null; limit: LimitState }> {
@@ -45,9 +43,8 @@ export async function countSessionGuess<Result>(
 /** With its audit entry. @throws Problem session_ended */
 export async function recordSessionGuess(
   context: Pick<Context, 'db' | 'system' | 'config'>,
-  session: Guesser,
-  { remaining }: LimitState,
-  { client: { ipAddress }, now }: Received,
+  session: SessionIds,
+  { limit: { remaining }, client: { ipAddress }, now }: Received & { limit: LimitState },
   audit: (tx: Tx) => Promise<void>,
 ): Promise<void> {
   const { db, system } = context
@@ -60,12 +57,8 @@ export async function recordSessionGuess(
     if (recipient === undefined) return false
     const about = { action: 'session_end', outcome: 'reauthentication_failed', actor, sessionId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
-    await queueMail(tx, system, companyId, {
-      kind: 'reauthentication_failed',
-      recipient,
-      data: { ipAddress },
-      now,
-    })
+    const mail = { kind: 'reauthentication_failed', recipient, data: { ipAddress }, now } as const
+    await queueMail(tx, system, companyId, mail)
     return true
   })
   if (isEnded) throw sessionEnded('reauthentication_failed')

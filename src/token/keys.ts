@@ -32,7 +32,7 @@ function isCanonical(part: string): boolean {
 
 const ENCODING = 'ieee-p1363'
 
-export function signToken(key: KeyObject, header: string, claims: object): string {
+function signToken(key: KeyObject, header: string, claims: object): string {
   const input = `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`
   const signature = sign('sha256', Buffer.from(input), { key, dsaEncoding: ENCODING })
   return `${input}.${signature.toString('base64url')}`
@@ -46,7 +46,7 @@ export function isSignedBy(key: KeyObject, token: string): boolean {
 }
 
 /** Of a token whose signature is verified. @throws SyntaxError */
-export function payloadOf(token: string): unknown {
+function payloadOf(token: string): unknown {
   const [, payload = ''] = token.split('.')
   return JSON.parse(Buffer.from(payload, 'base64url').toString())
 }
@@ -87,7 +87,7 @@ export function generateKey(
 }
 
 /** @throws DecryptionError */
-export function openKey(
+function openKey(
   { sealer, issuer }: { sealer: Sealer; issuer: string },
   stored: StoredKey,
   retiresAt: number | null,
@@ -123,14 +123,7 @@ const RELOAD_SOON_MS = 5_000
 /** Of unknown keys: the successor of a revoked key signs at once, and strangers can name any key. */
 const RELOAD_MISSED_MS = 250
 
-export interface KeyRing {
-  signing(now: number): Promise<Key>
-  /** As `signing`, of the keys that were read last, without waiting for the database. */
-  knownSigning(now: number): Key | undefined
-  byHeader(header: string, now: number): Promise<Key | undefined>
-  published(now: number): Promise<PublicJwk[]>
-  reload(): void
-}
+export type KeyRing = Awaited<ReturnType<typeof openKeyRing>>
 
 interface KeyRingOptions {
   db: Executor
@@ -141,7 +134,7 @@ interface KeyRingOptions {
   onReloadError(error: unknown): void
 }
 
-export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+export async function openKeyRing(options: KeyRingOptions) {
   const { db, system } = options
   let loadedAt = system.now()
   if ((await listKeys(db)).length === 0) {
@@ -167,6 +160,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     return byHeader
   }
 
+  /** As `signing`, of the keys that were read last, without waiting for the database. */
   function knownSigning(now: number): Key | undefined {
     const keys = [...byHeader.values()]
     // The first key signs even if the clock of this instance is behind.
@@ -175,16 +169,16 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 
   return {
     knownSigning,
-    async signing(now) {
+    async signing(now: number): Promise<Key> {
       await current(now, RELOAD_SOON_MS)
       const key = knownSigning(now)
       if (!key) throw new Error('the database has no signing key')
       return key
     },
-    async byHeader(header, now) {
+    async byHeader(header: string, now: number): Promise<Key | undefined> {
       return (await current(now, RELOAD_MS)).get(header) ?? (await current(now, RELOAD_MISSED_MS)).get(header)
     },
-    async published(now) {
+    async published(now: number): Promise<PublicJwk[]> {
       return [...(await current(now, RELOAD_SOON_MS)).values()]
         .filter((key) => !key.isRetired(now))
         .map(({ publicJwk }) => publicJwk)

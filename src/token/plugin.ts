@@ -19,30 +19,6 @@ import {
 } from './claims.ts'
 import { headerPartOf, type Key, type KeyRing, openKeyRing } from './keys.ts'
 
-export interface RefreshKeys {
-  sign(claims: Record<string, unknown>): string
-  /** The verifier of tokens with exactly this header part. */
-  verifierOf(header: string): ((token: string) => unknown) | undefined
-}
-
-/**
- * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes: algorithm, type
- * and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
- */
-export interface Tokens {
-  /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
-  signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>, now: number): Promise<string>
-  /** @throws Problem invalid_token or token_expired */
-  verifyAccess(token: string, now: number): Promise<VerifiedClaims>
-  /** Equal claims give equal bytes, so that a lost answer can be repeated. */
-  signRefresh(claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>): string
-  /** @throws Problem invalid_token or token_expired */
-  verifyRefresh(token: string, now: number): RefreshClaims
-  publishedKeys: KeyRing['published']
-  /** For a verified token without a session: its key can be revoked. */
-  reloadKeys: KeyRing['reload']
-}
-
 /** The look-up of the session must confirm that the key is not revoked. */
 export type VerifiedClaims = Pick<
   AccessClaims,
@@ -53,21 +29,32 @@ export type VerifiedClaims = Pick<
 
 const MAX_VERIFIED = 10_000
 
+export type Tokens = ReturnType<typeof createTokens>
+
 interface Parts {
   ring: KeyRing
-  refreshKeys: RefreshKeys
+  refreshKeys: Awaited<ReturnType<typeof openRefreshKeys>>
   system: System
 }
 
-export function createTokens({ ring, refreshKeys, system }: Parts): Tokens {
+/**
+ * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes: algorithm, type
+ * and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
+ */
+export function createTokens({ ring, refreshKeys, system }: Parts) {
   // By exact token. Only the verification of the signature is saved: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {
-    async signAccess(claims, now) {
+    /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
+    async signAccess(
+      claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>,
+      now: number,
+    ): Promise<string> {
       const key = await ring.signing(now)
       return key.sign({ ...claims, jti: newId(system) })
     },
-    async verifyAccess(token, now) {
+    /** @throws Problem invalid_token or token_expired */
+    async verifyAccess(token: string, now: number): Promise<VerifiedClaims> {
       const known = verified.get(token)
       const header = known ? token.slice(0, token.indexOf('.')) : headerOf(token)
       const key = await ring.byHeader(header, now)
@@ -79,8 +66,11 @@ export function createTokens({ ring, refreshKeys, system }: Parts): Tokens {
       if (!known) verified.set(token, claims)
       return claims
     },
-    signRefresh: (claims) => refreshKeys.sign({ ...claims, jti: refreshTokenId(claims) }),
-    verifyRefresh(token, now) {
+    /** Equal claims give equal bytes, so that a lost answer can be repeated. */
+    signRefresh: (claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>) =>
+      refreshKeys.sign({ ...claims, jti: refreshTokenId(claims) }),
+    /** @throws Problem invalid_token or token_expired */
+    verifyRefresh(token: string, now: number): RefreshClaims {
       const verify = refreshKeys.verifierOf(headerOf(token))
       if (!verify) throw invalidToken()
       const claims = readRefreshClaims(genuine(() => verify(token)))
@@ -88,6 +78,7 @@ export function createTokens({ ring, refreshKeys, system }: Parts): Tokens {
       return claims
     },
     publishedKeys: ring.published,
+    /** For a verified token without a session: its key can be revoked. */
     reloadKeys: ring.reload,
   }
 }
@@ -150,11 +141,11 @@ async function plugin(app: FastifyInstance, { context }: Options): Promise<void>
   app.decorate('tokens', createTokens({ ring, refreshKeys: await openRefreshKeys(app, config), system }))
 }
 
-async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<RefreshKeys> {
+async function openRefreshKeys(app: FastifyInstance, config: Config) {
   const [current, ...former] = config.masterKeys.map((key) => refreshTokenOptions(key, issuerOf(config)))
   if (!current) throw new Error('tokens need a master key')
   let jwt: FastifyInstance['jwt'] | undefined
-  // In a scope of its own, so that no route can verify a token without the checks of service.ts.
+  // In a scope of its own, so that no route can verify a token without the checks of `createTokens`.
   await app.register(async (scope) => {
     const { secret, sign, verify } = current
     await scope.register(fastifyJwt, { secret, sign, verify })
@@ -166,7 +157,11 @@ async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<Re
     [current.header, (token) => verify(token)],
     ...former.map((key) => [key.header, createVerifier({ ...key.verify, key: key.secret })] as const),
   ])
-  return { sign: (claims) => sign(claims), verifierOf: (header) => verifiers.get(header) }
+  return {
+    sign: (claims: Record<string, unknown>) => sign(claims),
+    /** The verifier of tokens with exactly this header part. */
+    verifierOf: (header: string) => verifiers.get(header),
+  }
 }
 
 const REFRESH_AUDIENCE = 'gatehouse/refresh'
