@@ -1,9 +1,8 @@
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import { Problem } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
+import { type Actor, actIn } from './acts.ts'
 import { type Credential, sessionChanged } from './credential.ts'
 import { endSessionOfUser } from './ending-repository.ts'
 import {
@@ -14,7 +13,7 @@ import {
   logOutTokens,
   type TokenLogout,
 } from './logout-repository.ts'
-import { endReasonOf, logContextOf, type Session, sessionEnded } from './session.ts'
+import { endReasonOf, logContextOf, sessionEnded } from './session.ts'
 
 /** Ends sessions for their users: by a credential, or by id. */
 
@@ -71,15 +70,12 @@ async function end(
 /** @throws Problem not_found */
 export async function endOwnSession(
   { db, system }: Pick<Context, 'db' | 'system'>,
-  { companyId, userId }: Session,
+  { session: { companyId, userId }, client, now }: Actor,
   sessionId: string,
-  { ipAddress, now }: { ipAddress: string; now: number },
 ): Promise<void> {
-  const at = new Date(now)
   await db.transaction().execute(async (tx) => {
-    if (!(await endSessionOfUser(tx, companyId, { userId, sessionId, now: at })))
+    if (!(await endSessionOfUser(tx, companyId, { userId, sessionId, now: new Date(now) })))
       throw new Problem('not_found', 'You have no live session with this id.')
-    const about = { action: 'session_end', outcome: 'done', actor: userId, sessionId, ipAddress }
-    await appendAudit(tx, companyId, newEntry(system, at, about))
+    await actIn(tx, system, { companyId, userId, sessionId }, { client, now }).audit('session_end')
   })
 }

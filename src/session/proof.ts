@@ -1,9 +1,8 @@
-import { type AuditEntry, newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import type { Tx } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
 import type { Context } from '../http/context.ts'
 import type { Received } from '../limits/client.ts'
+import { actIn } from './acts.ts'
 import { proveByCookie } from './repository.ts'
 import { policyOf, type Refreshed, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
@@ -41,15 +40,9 @@ export async function renewCredentials(
   return cause === 'given_before' ? null : await nextCookie(context, session, request, cause)
 }
 
-function entryOf(
-  { system }: Context,
-  { userId: actor, sessionId }: Session,
-  { client: { ipAddress }, now }: ProofRequest,
-  { amr }: Proof,
-): AuditEntry {
-  const about = { action: 'reauthenticate', outcome: 'done', actor, sessionId, ipAddress }
-  const details = amr.length > 1 ? { methods: amr } : undefined
-  return newEntry(system, new Date(now), { ...about, details })
+/** The details of the audit entry. */
+function detailsOf({ amr }: Proof) {
+  return { details: amr.length > 1 ? { methods: amr } : undefined }
 }
 
 async function nextPair(context: Context, session: Session, request: ProofRequest, cause: Cause) {
@@ -65,7 +58,7 @@ async function nextPair(context: Context, session: Session, request: ProofReques
     if (found?.verdict === 'repeated') return found
     if (found?.verdict === 'rotated' && cause === 'given_before') throw rollBack('not_consumed')
     if (found?.verdict !== 'rotated') throw rollBack(found)
-    await appendAudit(tx, companyId, entryOf(context, session, request, proof))
+    await actIn(tx, context.system, session, request).audit('reauthenticate', detailsOf(proof))
     return found
   })
   return outcome === 'not_consumed' ? null : await toAnswer(context, outcome, now)
@@ -73,14 +66,13 @@ async function nextPair(context: Context, session: Session, request: ProofReques
 
 async function nextCookie(context: Context, session: Session, request: ProofRequest, proof: Proof) {
   const { db, opaque } = context
-  const { companyId, sessionId } = session
   const cookie = opaque.generate()
   const former = request.cookie === undefined ? null : opaque.hash(request.cookie)
   const change = { before: former, after: opaque.hash(cookie), at: new Date(request.now), amr: proof.amr }
   return await transact<{ cookie: string } | null>(db, async (tx, rollBack) => {
     if (proof.consume && !(await proof.consume(tx))) throw rollBack(null)
-    if (!(await proveByCookie(tx, companyId, sessionId, change))) throw sessionEnded()
-    await appendAudit(tx, companyId, entryOf(context, session, request, proof))
+    if (!(await proveByCookie(tx, session.companyId, session.sessionId, change))) throw sessionEnded()
+    await actIn(tx, context.system, session, request).audit('reauthenticate', detailsOf(proof))
     return { cookie }
   })
 }

@@ -2,6 +2,7 @@ import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
+import { actorOf } from './acts.ts'
 import { clearSessionCookie, readBearer } from './credential.ts'
 import { endOwnSession, logOut } from './logout.ts'
 import { listSessions } from './repository.ts'
@@ -141,7 +142,7 @@ const own: Routes<Context> = async (app, { context }) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
       if (id !== session.sessionId) requireRecentAuthentication(request, system.now())
-      await endOwnSession(context, session, id, { ipAddress: request.ipAddress, now: system.now() })
+      await endOwnSession(context, actorOf(request, context), id)
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)
       return null

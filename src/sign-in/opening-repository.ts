@@ -65,6 +65,7 @@ export async function insertSessions(
   sessions: NewSession[],
   maxSessions: number,
 ): Promise<boolean[]> {
+  const refunds = sessions.map((session) => session.refunds)
   const { rows } = await sql<{ ord: number }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
     placed as (
@@ -95,11 +96,8 @@ export async function insertSessions(
         max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, created_at,
         string_to_array(amr, ' '), case when is_beyond then created_at end, case when is_beyond then 'superseded' end
       from placed
-    ), audited as (${audit}), told as (${auditSuperseded}), ${summingOf(sessions)}
-    refunded as (${refundEach(
-      'placed',
-      sessions.map(({ refunds }) => refunds),
-    )}) ${learningOf(sessions)} ${usingOf(sessions)}
+    ), audited as (${audit}), told as (${auditSuperseded}),
+    refunded as (${refundEach('placed', refunds)}) ${learningOf(sessions)} ${summingOf(sessions)}
     select ord::int from placed`.execute(db)
   return inOrder(sessions.length, rows).map((row) => row !== null)
 }
@@ -199,17 +197,6 @@ const auditSuperseded = auditEach(
   },
 )
 
-/** Of service accounts, which are fleets: neither their sign-ins nor what these supersede have entries of their own. */
-function summingOf(sessions: NewSession[]) {
-  if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
-  return sql`of_fleets as (
-      select a.*, s.session_id is not null as superseded
-      from placed a
-      left join ended s on s.company_id = a.company_id and s.user_id = a.user_id and s.place = a.place
-      where a.user_kind = 'service'
-    ), ${summingUpServiceSignIns('of_fleets')},`
-}
-
 function learningOf(sessions: NewSession[]) {
   const learns = sessions.flatMap(({ learns }, index) => learns.map((one) => ({ ...one, ord: index + 1 })))
   if (learns.length === 0) return sql``
@@ -222,10 +209,18 @@ function learningOf(sessions: NewSession[]) {
     ), ${learning}`
 }
 
-/** Notes the use of service passwords, to the hour. */
-function usingOf(sessions: NewSession[]) {
+/**
+ * Of service accounts, which are fleets: neither their sign-ins nor what these supersede have entries of their own. The use of
+ * a service password is noted to the hour.
+ */
+function summingOf(sessions: NewSession[]) {
   if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
-  return sql`, used as (
+  return sql`, of_fleets as (
+      select a.*, s.session_id is not null as superseded
+      from placed a
+      left join ended s on s.company_id = a.company_id and s.user_id = a.user_id and s.place = a.place
+      where a.user_kind = 'service'
+    ), ${summingUpServiceSignIns('of_fleets')}, used as (
       update service_passwords p set last_used_at = a.hour
       from (
         select company_id, user_id, password_epoch, date_trunc('hour', max(created_at), 'UTC') as hour

@@ -48,11 +48,10 @@ export async function openSession(
   consume?: Consume,
 ): Promise<SignedIn | null> {
   const { mode, formerCookie, recognized, passwordEpoch, now } = opening
-  const session = newSession(context, account, opening)
   const cookie = mode === 'cookie' ? context.opaque.generate() : null
   const isByHash = !consume && passwordEpoch === undefined
-  const row = {
-    ...toRow(context, session, opening),
+  const session = {
+    ...newSession(context, account, opening),
     cookieHash: cookie === null ? null : context.opaque.hash(cookie),
     passwordHash: isByHash ? account.passwordHash : null,
   }
@@ -60,8 +59,8 @@ export async function openSession(
   const former = mode === 'token' || formerCookie === undefined ? null : context.opaque.hash(formerCookie)
   const isOpened =
     consume || former !== null || account.lockedOutAt !== null
-      ? await openInTransaction(context, account, { opening, row, former, consume })
-      : await context.inBatch(openings, row)
+      ? await openInTransaction(context, account, { opening, session, former, consume })
+      : await context.inBatch(openings, session)
   if (!isOpened) return null
   const credential =
     cookie === null
@@ -70,34 +69,13 @@ export async function openSession(
   return { session, credential }
 }
 
-function toRow(
-  { system }: Context,
-  session: Session,
-  { client, recognized: { learns }, amr, refunds, passwordEpoch = 0, now }: Opening,
-): Omit<NewSession, 'cookieHash' | 'passwordHash'> {
-  const { ipAddress, network } = client
-  return {
-    ...session,
-    userAgent: userAgentOf(client) ?? null,
-    ipAddress,
-    network,
-    passwordEpoch,
-    learns,
-    knownUntil: knownUntil(now),
-    refunds,
-    auditId: newId(system),
-    details: amr.length > 1 ? JSON.stringify({ methods: amr }) : null,
-    supersededAuditId: newId(system),
-  }
-}
-
 function userAgentOf({ userAgent }: Client): string | undefined {
   return userAgent?.slice(0, MAX_USER_AGENT)
 }
 
 interface Transacted {
   opening: Opening
-  row: NewSession
+  session: NewSession
   /** The hash of the former cookie. */
   former: Buffer | null
   consume: Consume | undefined
@@ -106,7 +84,7 @@ interface Transacted {
 async function openInTransaction(
   context: Context,
   account: Identity,
-  { opening, row, former, consume }: Transacted,
+  { opening, session, former, consume }: Transacted,
 ): Promise<boolean> {
   const { db, config } = context
   return await transact(db, async (tx, rollBack) => {
@@ -115,7 +93,7 @@ async function openInTransaction(
     if (consume && !(await consume(tx))) throw rollBack(false)
     // First, so that the new session need not supersede another one.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    const [isOpened] = await insertSessions(tx, [row], config.maxSessionsPerMember)
+    const [isOpened] = await insertSessions(tx, [session], config.maxSessionsPerMember)
     if (!isOpened) throw rollBack(false)
     if (account.lockedOutAt !== null && opening.amr.includes('pwd'))
       await tellOfLockout(context, tx, account, opening)
@@ -141,8 +119,9 @@ async function tellOfLockout({ system }: Context, tx: Tx, account: Identity, ope
 function newSession(
   { config, system }: Context,
   { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt: _lockedOut, ...account }: Identity,
-  { mode, amr, now }: Opening,
-): Session {
+  { mode, client, recognized: { learns }, amr, refunds, passwordEpoch = 0, now }: Opening,
+): Omit<NewSession, 'cookieHash' | 'passwordHash'> {
+  const { ipAddress, network } = client
   const [idleSeconds, maxSeconds] =
     mode === 'cookie'
       ? [config.cookieIdleSeconds, config.cookieMaxAgeSeconds]
@@ -160,5 +139,15 @@ function newSession(
     provenAt: createdAt,
     amr,
     endReason: null,
+    userAgent: userAgentOf(client) ?? null,
+    ipAddress,
+    network,
+    passwordEpoch,
+    learns,
+    knownUntil: knownUntil(now),
+    refunds,
+    auditId: newId(system),
+    details: amr.length > 1 ? JSON.stringify({ methods: amr }) : null,
+    supersededAuditId: newId(system),
   }
 }

@@ -11,8 +11,14 @@ import { lockOwner } from '../second-factor/repository.ts'
 import { matchOwnPassword } from '../session/passwords.ts'
 import { type ProofRequest, type Renewed, renewCredentials } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
-import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
-import { countSessionGuess, recordSessionGuess } from './session-guesses.ts'
+import {
+  answerChallenge,
+  consumeProof,
+  countSessionGuess,
+  type Effect,
+  recordSessionGuess,
+  type Verified,
+} from './proofs.ts'
 
 /** Recent proof. What is wrong is 400 at its field: 401 would tell clients that the session has ended. */
 

@@ -98,12 +98,10 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
       }),
     },
-    async (request, reply) =>
-      answerSignIn(
-        request,
-        reply,
-        await completeSignIn(context, request.body, signInRequestOf(request, context)),
-      ),
+    async (request, reply) => {
+      const signedIn = await completeSignIn(context, request.body, signInRequestOf(request, context))
+      return answerSignIn(request, reply, signedIn)
+    },
   )
 
   app.post(
@@ -136,12 +134,10 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
       }),
     },
-    async (request, reply) =>
-      answerSignIn(
-        request,
-        reply,
-        await signInByPasskey(context, request.body, signInRequestOf(request, context)),
-      ),
+    async (request, reply) => {
+      const signedIn = await signInByPasskey(context, request.body, signInRequestOf(request, context))
+      return answerSignIn(request, reply, signedIn)
+    },
   )
 }
 
@@ -207,12 +203,11 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
     },
     async (request, reply) => {
       const { session, body } = request
-      const received = {
+      const proven = await reauthenticate(session, body, {
         cookie: session.kind === 'cookie' ? readSessionCookie(request) : undefined,
         idempotencyKey: request.headers['idempotency-key'],
         ...receivedOf(request, context),
-      }
-      const proven = await reauthenticate(session, body, received)
+      })
       if ('challenge' in proven) return proven
       if ('cookie' in proven) {
         setSessionCookie(reply, proven.cookie)

@@ -27,23 +27,18 @@ export const LoginReply = Type.Union([TokenReply, SessionReply], {
     '`TokenReply` in token mode, `SessionReply` in cookie mode, as `X-Session-Mode` says with which the sign-in began',
 })
 
-export const LoginHeaders = Type.Object({
-  'x-session-mode': Type.Optional(
-    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
-      description: 'How the session is carried: by tokens in the body (the default), or by a cookie',
-      examples: ['token'],
-    }),
-  ),
-})
-
-export const ChallengeModeHeaders = Type.Object({
-  'x-session-mode': Type.Optional(
-    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
-      description: 'The challenge decides how the session is carried; if it is sent, it must be the same',
-      examples: ['token'],
-    }),
-  ),
-})
+const modeHeaders = (description: string) =>
+  Type.Object({
+    'x-session-mode': Type.Optional(
+      Type.Union([Type.Literal('token'), Type.Literal('cookie')], { description, examples: ['token'] }),
+    ),
+  })
+export const LoginHeaders = modeHeaders(
+  'How the session is carried: by tokens in the body (the default), or by a cookie',
+)
+export const ChallengeModeHeaders = modeHeaders(
+  'The challenge decides how the session is carried; if it is sent, it must be the same',
+)
 
 const Challenge = Type.String({
   minLength: 1,

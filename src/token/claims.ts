@@ -76,16 +76,11 @@ export function checkTimes(
   claims: Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'nbf' | 'exp'>,
   now: number,
 ): void {
-  const { iat, nbf = iat, exp, cid: companyId, sub: userId, sid: sessionId } = claims
+  const { iat, nbf = iat, exp } = claims
   const nowSeconds = now / 1000
   if (Math.max(iat, nbf) > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
-  if (exp <= nowSeconds) {
-    throw new Problem(
-      'token_expired',
-      `The ${kind} token expired at ${new Date(exp * 1000).toISOString()}.`,
-      {
-        logContext: { companyId, userId, sessionId },
-      },
-    )
-  }
+  if (exp > nowSeconds) return
+  const logContext = { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid }
+  const expiredAt = new Date(exp * 1000).toISOString()
+  throw new Problem('token_expired', `The ${kind} token expired at ${expiredAt}.`, { logContext })
 }
