@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
+import { idsOf } from '../token/claims.ts'
 import {
   CREDENTIAL_PROBLEMS,
   type Credential,
@@ -52,10 +53,7 @@ async function credential(app: FastifyInstance, { context }: { context: Context 
     const checks = { tokens, config, checkSite: requireSameSiteToChange }
     const credential = await readCredential(request, checks, system.now())
     request.credential = credential
-    if ('claims' in credential) {
-      const { cid: companyId, sub: userId, sid: sessionId } = credential.claims
-      Object.assign(request.logContext, { companyId, userId, sessionId })
-    }
+    if ('claims' in credential) Object.assign(request.logContext, idsOf(credential.claims))
   })
 }
 

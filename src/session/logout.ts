@@ -1,7 +1,7 @@
 import { Problem } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import { newId } from '../system.ts'
-import { invalidToken } from '../token/claims.ts'
+import { idsOf, invalidToken } from '../token/claims.ts'
 import { type Actor, actIn } from './acts.ts'
 import { type Credential, sessionChanged } from './credential.ts'
 import { endSessionOfUser } from './ending-repository.ts'
@@ -56,8 +56,8 @@ async function end(
 ) {
   const about = { now: new Date(now), auditId: newId(system), ipAddress, shownSessionId: null }
   if ('claims' in credential) {
-    const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims
-    const found = await inBatch(TOKEN_LOGOUTS[scope], { companyId, sessionId, userId, keyId, ...about })
+    const { keyId } = credential.claims
+    const found = await inBatch(TOKEN_LOGOUTS[scope], { ...idsOf(credential.claims), keyId, ...about })
     // The row outlives the token, so its key was revoked.
     if (!found) tokens.reloadKeys()
     return found

@@ -2,6 +2,7 @@ import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
+import { idsOf } from '../token/claims.ts'
 import { actorOf } from './acts.ts'
 import { clearSessionCookie, readBearer } from './credential.ts'
 import { endOwnSession, logOut } from './logout.ts'
@@ -50,7 +51,7 @@ const refreshing: Routes<Context> = async (app, { context }) => {
     async (request) => {
       const now = context.system.now()
       const claims = app.tokens.verifyRefresh(readBearer(request), now)
-      Object.assign(request.logContext, { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid })
+      Object.assign(request.logContext, idsOf(claims))
       const { session, tokens, limit } = await refresh(claims, {
         idempotencyKey: request.headers['idempotency-key'],
         ipAddress: request.ipAddress,

@@ -75,7 +75,7 @@ export const learning = sql`learning as (
   ), forgetting as (
     delete from known_clients k using (
       select k.company_id, k.user_id, k.kind, k.digest, m.count,
-        row_number() over (partition by k.company_id, k.user_id, k.kind order by k.known_until desc) as place
+        row_number() over (partition by k.company_id, k.user_id, k.kind order by k.known_until desc) as position
       from (select company_id, user_id, kind, count(*) from learnt group by company_id, user_id, kind) m
       join known_clients k on k.company_id = m.company_id and k.user_id = m.user_id and k.kind = m.kind
       where not exists (
@@ -83,6 +83,6 @@ export const learning = sql`learning as (
         where l.company_id = k.company_id and l.user_id = k.user_id and l.kind = k.kind and l.digest = k.digest
       )
     ) f
-    where f.place > ${MAX_KNOWN} - f.count and k.company_id = f.company_id and k.user_id = f.user_id
+    where f.position > ${MAX_KNOWN} - f.count and k.company_id = f.company_id and k.user_id = f.user_id
       and k.kind = f.kind and k.digest = f.digest
   )`

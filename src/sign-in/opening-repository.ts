@@ -68,25 +68,25 @@ export async function insertSessions(
   const refunds = sessions.map((session) => session.refunds)
   const { rows } = await sql<{ ord: number }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
-    placed as (
+    numbered as (
       -- Beyond the maximum even without older sessions: the latest ones stay.
-      select *, row_number() over (partition by company_id, user_id order by ord) as place,
+      select *, row_number() over (partition by company_id, user_id order by ord) as position,
         row_number() over (partition by company_id, user_id order by ord desc) > max_sessions - unseen as is_beyond
       from accepted
     ), member as (
       select company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen, count(*)::int as opening,
         max(created_at) as now
-      from placed where not is_beyond
+      from numbered where not is_beyond
       group by company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen
     ), counted as (
       update users u set sessions_opened = u.sessions_opened + m.opening,
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', m.now, 'UTC'))
       from member m where u.company_id = m.company_id and u.user_id = m.user_id
     ), live as (${live}), superseded as (${supersede}), ended as (
-      select company_id, user_id, session_id, row_number() over (partition by company_id, user_id order by turn) as place
+      select company_id, user_id, session_id, row_number() over (partition by company_id, user_id order by position) as position
       from (
-        select company_id, user_id, session_id, turn from superseded
-        union all select company_id, user_id, session_id, null from placed where is_beyond
+        select company_id, user_id, session_id, position from superseded
+        union all select company_id, user_id, session_id, null from numbered where is_beyond
       ) e
     ), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
@@ -95,10 +95,10 @@ export async function insertSessions(
       select company_id, session_id, user_id, kind, cookie_hash, created_at, created_at, expires_at,
         max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, created_at,
         string_to_array(amr, ' '), case when is_beyond then created_at end, case when is_beyond then 'superseded' end
-      from placed
+      from numbered
     ), audited as (${audit}), told as (${auditSuperseded}),
-    refunded as (${refundEach('placed', refunds)}) ${learningOf(sessions)} ${summingOf(sessions)}
-    select ord::int from placed`.execute(db)
+    refunded as (${refundEach('numbered', refunds)}) ${learningOf(sessions)} ${summingOf(sessions)}
+    select ord::int from numbered`.execute(db)
   return inOrder(sessions.length, rows).map((row) => row !== null)
 }
 
@@ -150,14 +150,14 @@ const live = sql`
 const supersede = sql`
   update sessions s set ended_at = l.now, end_reason = 'superseded'
   from (
-    select s.company_id, s.session_id, l.now, l.turn
+    select s.company_id, s.session_id, l.now, l.position
     from (
       select * from (
         select company_id, session_id, now, excess + count(*) over (partition by company_id, user_id) as count,
-          row_number() over (partition by company_id, user_id order by issued_at) as turn
+          row_number() over (partition by company_id, user_id order by issued_at) as position
         from live
       ) l
-      where turn <= least(${MAX_SUPERSEDED}, count)
+      where position <= least(${MAX_SUPERSEDED}, count)
       order by company_id, session_id
     ) l
     cross join lateral (
@@ -167,9 +167,9 @@ const supersede = sql`
     ) s
   ) l
   where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
-  returning s.company_id, s.session_id, s.user_id, l.turn`
+  returning s.company_id, s.session_id, s.user_id, l.position`
 
-const audit = auditEach(sql`placed where user_kind = 'person'`, {
+const audit = auditEach(sql`numbered where user_kind = 'person'`, {
   companyId: sql`company_id`,
   auditId: sql`audit_id`,
   occurredAt: sql`created_at`,
@@ -183,7 +183,7 @@ const audit = auditEach(sql`placed where user_kind = 'person'`, {
 
 /** At most one for each session that is opened. */
 const auditSuperseded = auditEach(
-  sql`ended s join placed a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.place
+  sql`ended s join numbered a on a.company_id = s.company_id and a.user_id = s.user_id and a.position = s.position
     where a.user_kind = 'person'`,
   {
     companyId: sql`s.company_id`,
@@ -204,7 +204,7 @@ function learningOf(sessions: NewSession[]) {
       select a.company_id, a.user_id, l.kind, l.digest, max(a.known_until) as known_until
       from unnest(${learns.map(({ ord }) => ord)}::int[], ${learns.map(({ kind }) => kind)}::text[],
         ${learns.map(({ digest }) => digest)}::bytea[]) as l (ord, kind, digest)
-      join placed a on a.ord = l.ord
+      join numbered a on a.ord = l.ord
       group by a.company_id, a.user_id, l.kind, l.digest
     ), ${learning}`
 }
@@ -217,14 +217,14 @@ function summingOf(sessions: NewSession[]) {
   if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
   return sql`, of_fleets as (
       select a.*, s.session_id is not null as superseded
-      from placed a
-      left join ended s on s.company_id = a.company_id and s.user_id = a.user_id and s.place = a.place
+      from numbered a
+      left join ended s on s.company_id = a.company_id and s.user_id = a.user_id and s.position = a.position
       where a.user_kind = 'service'
     ), ${summingUpServiceSignIns('of_fleets')}, used as (
       update service_passwords p set last_used_at = a.hour
       from (
         select company_id, user_id, password_epoch, date_trunc('hour', max(created_at), 'UTC') as hour
-        from placed group by company_id, user_id, password_epoch
+        from numbered group by company_id, user_id, password_epoch
       ) a
       where p.company_id = a.company_id and p.user_id = a.user_id and p.password_epoch = a.password_epoch
         and coalesce(p.last_used_at < a.hour, true)

@@ -47,6 +47,10 @@ export type RefreshClaims = Static<typeof RefreshClaims>
 const isAccessClaims = TypeCompiler.Compile(AccessClaims)
 const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
 
+export function idsOf({ cid, sub, sid }: Pick<AccessClaims, 'cid' | 'sub' | 'sid'>) {
+  return { companyId: cid, userId: sub, sessionId: sid }
+}
+
 /** Derived, so that the same token can be signed again. */
 export function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
   return `${sid}.${gen}`
@@ -80,7 +84,7 @@ export function checkTimes(
   const nowSeconds = now / 1000
   if (Math.max(iat, nbf) > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
   if (exp > nowSeconds) return
-  const logContext = { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid }
+  const logContext = idsOf(claims)
   const expiredAt = new Date(exp * 1000).toISOString()
   throw new Problem('token_expired', `The ${kind} token expired at ${expiredAt}.`, { logContext })
 }
