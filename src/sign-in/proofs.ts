@@ -23,7 +23,7 @@ import { actIn } from '../session/acts.ts'
 import { endIfGuessed, endUserSessions } from '../session/ending-repository.ts'
 import { type SessionIds, sessionEnded } from '../session/session.ts'
 
-/** A second factor that answers a challenge. Tries are counted first, so that parallel guesses cannot exceed a limit. */
+/** Proofs that answer a challenge, and what wrong ones cost. Tries are counted first, so that parallel guesses cannot exceed a limit. */
 
 const MAX_WRONG_CODES = 30
 
@@ -34,7 +34,7 @@ export type Verified = { amr: string[] } & (
   | { method: 'passkey'; factorId: string; signCount: number; backupEligible: boolean }
 )
 
-interface Attempt extends Received {
+interface Answer extends Received {
   member: MemberIds & { email: string }
   given: GivenProof
   challenge: string
@@ -44,7 +44,7 @@ interface Attempt extends Received {
   sessionId?: string
 }
 
-export type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
+type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
 
 /** `used`: the factor was used before, or was removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
@@ -52,24 +52,24 @@ export type Effect<Result> = Result | 'challenge_gone' | 'used'
 /** `effect` must consume challenge and factor. @throws Problem rate_limited, session_ended */
 export async function answerChallenge<Result extends object>(
   context: Context,
-  attempt: Attempt,
+  answer: Answer,
   effect: (verified: Verified) => Promise<Effect<Result>>,
 ): Promise<{ result: Result; limit: LimitState | undefined } | Failed> {
-  const { member, given, hash, now } = attempt
+  const { member, given, hash, now } = answer
   const { counters } = context
-  const counted = countedOf(context, attempt)
+  const counted = countedOf(context, answer)
   const limit = counted && (await counters.consume(...counted, { now }))
   let isGuess = false
   let failure: unknown
   try {
     if (!(await countTry(context.db, member, hash, new Date(now)))) return { failed: 'challenge', limit }
-    const verified = await verify(context, attempt)
+    const verified = await verify(context, answer)
     const result = verified ? await effect(verified) : 'wrong'
     if (typeof result === 'object') return { result, limit }
     if (result === 'challenge_gone') return { failed: 'challenge', limit }
     // The right code of an app, used before, is no guess. Used recovery codes are deleted, so they look like wrong ones.
     isGuess = given.method === 'recovery_code' || result === 'wrong'
-    await recordWrong(context, attempt, isGuess ? limit : undefined)
+    await recordWrong(context, answer, isGuess ? limit : undefined)
     return { failed: 'wrong', limit }
   } catch (error) {
     failure = error
@@ -82,7 +82,7 @@ export async function answerChallenge<Result extends object>(
 /** At sign-in, a passkey is not counted: it cannot be guessed. */
 function countedOf(
   context: Pick<Context, 'config'>,
-  { member: { companyId, userId }, given, sessionId }: Attempt,
+  { member: { companyId, userId }, given, sessionId }: Answer,
 ): [Limit, string[]] | undefined {
   if (sessionId !== undefined) return limitOfSession(context, { companyId, sessionId })
   return given.method === 'passkey'
@@ -90,8 +90,8 @@ function countedOf(
     : [context.config.limits.secondFactorCodes, [companyId, userId]]
 }
 
-async function verify(context: Context, attempt: Attempt): Promise<Verified | null> {
-  const { given, member, challenge, now } = attempt
+async function verify(context: Context, answer: Answer): Promise<Verified | null> {
+  const { given, member, challenge, now } = answer
   if (given.method === 'recovery_code') {
     const digests = digestsOfCode(context.digests, member, given.code)
     return digests.length === 0 ? null : { method: 'recovery_code', amr: ['otp'], digests }
@@ -152,7 +152,7 @@ export async function consumeProof(
 
 async function recordWrong(
   context: Context,
-  { member, given: { method }, sessionId, client, now }: Attempt,
+  { member, given: { method }, sessionId, client, now }: Answer,
   limit: LimitState | undefined,
 ): Promise<void> {
   const received = { client, now }
@@ -197,7 +197,7 @@ export async function voidPassword(
  * sign-in, and loses the session with the last guess of the limit. They are counted first, so that parallel ones cannot exceed it.
  */
 
-export function limitOfSession(
+function limitOfSession(
   { config: { limits } }: Pick<Context, 'config'>,
   { companyId, sessionId }: Omit<SessionIds, 'userId'>,
 ): [Limit, string[]] {

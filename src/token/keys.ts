@@ -54,7 +54,7 @@ function payloadOf(token: string): unknown {
 export type Key = ReturnType<typeof openKey>
 
 /** The same bytes in all tokens of the key (RFC 7515, section 3.1). */
-export function headerOf(keyId: string): string {
+function headerOf(keyId: string): string {
   return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
 }
 

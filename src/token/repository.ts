@@ -65,26 +65,21 @@ export async function resealKey(
     .execute()
 }
 
-export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
-  const revoked = await db
+function revoking(db: Executor, at: Date) {
+  return db
     .updateTable('signing_keys')
     .set({ revoked_at: at })
     .where('revoked_at', 'is', null)
     .returning('key_id as keyId')
-    .execute()
-  return revoked.map(({ keyId }) => keyId)
+}
+
+export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
+  return (await revoking(db, at).execute()).map(({ keyId }) => keyId)
 }
 
 /** False if there is no such key, or it is revoked already. */
 export async function setRevoked(db: Executor, keyId: string, at: Date): Promise<boolean> {
-  const revoked = await db
-    .updateTable('signing_keys')
-    .set({ revoked_at: at })
-    .where('key_id', '=', keyId)
-    .where('revoked_at', 'is', null)
-    .returning('key_id')
-    .executeTakeFirst()
-  return revoked !== undefined
+  return (await revoking(db, at).where('key_id', '=', keyId).executeTakeFirst()) !== undefined
 }
 
 /** False for a revoked key, such as a leaked one. Postgres reads the keys once a statement. */
