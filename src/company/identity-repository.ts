@@ -68,9 +68,7 @@ export async function proveEmail(
         wrong_codes: 0,
       }),
     }))
-    .where('company_id', '=', companyId)
-    .where('email', '=', email)
-    .where('status', '=', 'active')
+    .where((eb) => eb.and({ company_id: companyId, email, status: 'active' }))
     .where(ofActiveCompany)
     .returning((eb) => ['user_id as userId', eb('email_verified_at', '=', at).as('isFirst')])
     .executeTakeFirst()
@@ -80,14 +78,8 @@ export async function findPendingEmail(db: Executor, companyId: string, userId: 
   return await db
     .selectFrom('users as u')
     .innerJoin('companies as c', 'c.company_id', 'u.company_id')
-    .select([
-      'u.name',
-      'c.name as companyName',
-      'c.handle as companyHandle',
-      'u.status as userStatus',
-      'c.status as companyStatus',
-      'u.pending_email as pendingEmail',
-    ])
+    .select(['u.name', 'u.status as userStatus', 'u.pending_email as pendingEmail'])
+    .select(['c.name as companyName', 'c.handle as companyHandle', 'c.status as companyStatus'])
     .where('u.company_id', '=', companyId)
     .where('u.user_id', '=', userId)
     .executeTakeFirst()
@@ -134,9 +126,7 @@ export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: s
     .select(['c.company_id as id', 'c.handle', 'c.name'])
     .where('u.email', '=', email)
     .where('u.email_verified_at', 'is not', null)
-    .where('u.status', '=', 'active')
-    .where('u.kind', '=', 'person')
-    .where('c.status', '=', 'active')
+    .where((eb) => eb.and({ 'u.status': 'active', 'u.kind': 'person', 'c.status': 'active' }))
     .orderBy('c.name')
     .limit(MAX_COMPANIES)
     .execute()

@@ -7,20 +7,16 @@ function selectCompanies(db: Executor) {
   return db
     .selectFrom('companies as c')
     .leftJoin('subscriptions as s', 's.company_id', 'c.company_id')
-    .select(({ selectFrom, fn }) => [
-      'c.company_id as companyId',
-      'c.handle',
-      'c.name',
-      'c.status',
-      's.plan',
-      's.status as subscription',
+    .select(['c.company_id as companyId', 'c.handle', 'c.name', 'c.status'])
+    .select(['s.plan', 's.status as subscription'])
+    .select(({ selectFrom, fn, cast }) =>
       selectFrom('users as u')
-        .select(({ cast }) => cast<number>(fn.countAll(), 'integer').as('count'))
+        .select(cast<number>(fn.countAll(), 'integer').as('count'))
         .whereRef('u.company_id', '=', 'c.company_id')
         .where('u.status', '!=', 'deleted')
         .as('users'),
-      'c.created_at as createdAt',
-    ])
+    )
+    .select('c.created_at as createdAt')
 }
 
 export async function listCompaniesAcrossCompanies(db: Executor, limit: number) {

@@ -116,11 +116,8 @@ export async function findProof(
   return await db
     .selectFrom('second_factor_challenges')
     .select(['password_proven as isPasswordProven', 'answered_by as answeredBy'])
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('challenge_hash', '=', hash)
-    .where('purpose', '=', 'proof')
-    .where('session_id', '=', sessionId)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, challenge_hash: hash }))
+    .where((eb) => eb.and({ purpose: 'proof', session_id: sessionId }))
     .where('expires_at', '>', now)
     .executeTakeFirst()
 }

@@ -28,9 +28,9 @@ export async function issueSignInChallenge(
   { mode, ...received }: Received & { mode: SessionKind },
 ): Promise<SecondFactorRequest | null> {
   const { companyId, userId } = account
-  const about = { userId, purpose: 'sign_in', mode, sessionId: null, isPasswordProven: true } as const
-  const { challenge, row } = newChallenge(context, about, received)
-  if (!(await repository.insertSignIn(context.db, account, row))) return null
+  const { challenge, row } = newChallenge(context, received)
+  const about = { ...row, userId, purpose: 'sign_in', mode, sessionId: null, isPasswordProven: true } as const
+  if (!(await repository.insertSignIn(context.db, account, about))) return null
   return await describe(context, { companyId, userId }, challenge)
 }
 
@@ -54,21 +54,18 @@ export async function issueSessionChallenge(
   about: Pick<repository.NewChallenge, 'purpose' | 'isPasswordProven'>,
   received: Received,
 ): Promise<string> {
-  const { challenge, row } = newChallenge(context, { userId, sessionId, mode: null, ...about }, received)
-  if (!(await repository.insertOfSession(context.db, companyId, row))) throw sessionEnded()
+  const { challenge, row } = newChallenge(context, received)
+  const inserted = { ...row, ...about, userId, sessionId, mode: null }
+  if (!(await repository.insertOfSession(context.db, companyId, inserted))) throw sessionEnded()
   return challenge
 }
 
-function newChallenge(
-  { opaque }: Context,
-  about: Pick<repository.NewChallenge, 'userId' | 'purpose' | 'mode' | 'sessionId' | 'isPasswordProven'>,
-  { client: { network, ipAddress }, now }: Received,
-): { challenge: string; row: repository.NewChallenge } {
+function newChallenge({ opaque }: Context, { client: { network, ipAddress }, now }: Received) {
   const challenge = opaque.generate()
   const hash = opaque.hash(challenge)
   if (!hash) throw new Error('a new challenge has no hash')
   const times = { createdAt: new Date(now), expiresAt: new Date(now + CHALLENGE_MS) }
-  return { challenge, row: { ...about, ...times, hash, network, ipAddress } }
+  return { challenge, row: { ...times, hash, network, ipAddress } }
 }
 
 async function describe(
@@ -92,12 +89,10 @@ const NONCE_BYTES = 16
 const HEAD_BYTES = 1 + 6 + NONCE_BYTES
 const PURPOSE = 'sign-in by passkey'
 
+type Making = Pick<Context, 'system' | 'digests' | 'opaque'>
+
 /** In base64url: mode, end and random bytes, and a keyed digest of them, which shows that a service has made it. */
-export function issueUnstored(
-  { system, digests, opaque }: Pick<Context, 'system' | 'digests' | 'opaque'>,
-  mode: SessionKind,
-  now: number,
-): string {
+export function issueUnstored({ system, digests, opaque }: Making, mode: SessionKind, now: number): string {
   const head = Buffer.alloc(HEAD_BYTES)
   head.writeUInt8(MODES.indexOf(mode), 0)
   head.writeUIntBE(now + CHALLENGE_MS, 1, 6)
@@ -107,11 +102,7 @@ export function issueUnstored(
 }
 
 /** Null unless a service has made it and it has not expired. It is stored by `hash` once it is used. */
-export function readUnstored(
-  { digests, opaque }: Pick<Context, 'digests' | 'opaque'>,
-  challenge: string,
-  now: number,
-) {
+export function readUnstored({ digests, opaque }: Omit<Making, 'system'>, challenge: string, now: number) {
   const tag = challenge.startsWith(opaque.tag) ? opaque.tag : ''
   const bytes = Buffer.from(challenge.slice(tag.length), 'base64url')
   // One spelling for each challenge, so that none is used twice.

@@ -84,9 +84,7 @@ export async function refundMailedCodeTry(db: Executor, companyId: string, userI
   await db
     .updateTable('mailbox_codes')
     .set((eb) => ({ tries: eb('tries', '-', 1) }))
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('digest', '=', digest)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, digest }))
     .where('tries', '>', 0)
     .execute()
 }
@@ -95,9 +93,7 @@ export async function isCurrentMailedCode(tx: Tx, companyId: string, userId: str
   const code = await tx
     .selectFrom('mailbox_codes')
     .select('digest')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('digest', '=', digest)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, digest }))
     .executeTakeFirst()
   return code !== undefined
 }

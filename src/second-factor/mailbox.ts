@@ -1,11 +1,9 @@
 import type { Account, MemberIds } from '../company/account.ts'
-import type { Digests } from '../crypto/digests.ts'
 import { normalizeCode } from '../crypto/typed-code.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { type Actor, actIn, countChange } from '../session/acts.ts'
-import type { System } from '../system.ts'
 import * as codes from './codes-repository.ts'
 import { auditRefusal } from './factor.ts'
 
@@ -62,24 +60,17 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
 
 /** Eight digits (ASVS 6.5.4) for 10 minutes (ASVS 6.5.5). */
 export async function issueCode(
-  { db, system, digests }: { db: Executor; system: System; digests: Digests },
+  { db, system, digests }: Pick<Context, 'system' | 'digests'> & { db: Executor },
   { companyId, userId, sessionId }: MemberIds & { sessionId: string | null },
   mail: CodeMail,
   now: number,
 ): Promise<string> {
-  const code = randomDigits(system)
+  // All codes are equally likely but for a bias of 10^8 in 2^48.
+  const code = String(system.randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
   const { digest } = digests.current(PURPOSES[mail], companyId, userId, code)
-  await codes.storeMailedCode(db, companyId, userId, {
-    digest,
-    sessionId,
-    expiresAt: new Date(now + LIFETIME_MS),
-  })
+  const expiresAt = new Date(now + LIFETIME_MS)
+  await codes.storeMailedCode(db, companyId, userId, { digest, sessionId, expiresAt })
   return code
-}
-
-/** All codes are equally likely but for a bias of 10^8 in 2^48. */
-function randomDigits({ randomBytes }: System): string {
-  return String(randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
 }
 
 /** Returns the digest of the right code; null if none is needed. @throws Problem invalid_request, also if none is needed */
@@ -107,11 +98,8 @@ export async function checkMailCode(
   return digest
 }
 
-/** What `checkMailCode` has returned. */
-interface Checked {
-  use: CodeUse
-  digest: Buffer | null
-}
+/** The digest is what `checkMailCode` returned. */
+type Checked = { use: CodeUse; digest: Buffer | null }
 
 /**
  * Checks again with the member locked, because a new code can have been emailed, or the last factor removed. False for a member

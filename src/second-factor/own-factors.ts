@@ -61,19 +61,14 @@ export async function asOwner<Result>(
   actor: Actor,
   work: (act: Act, owner: repository.Owner) => Promise<Result>,
 ): Promise<Result> {
-  const { userId } = actor.session
-  const lock = async (tx: Tx, companyId: string) => await repository.lockOwner(tx, companyId, userId)
+  const lock = (tx: Tx, companyId: string) => repository.lockOwner(tx, companyId, actor.session.userId)
   return await perform(context, actor, { permission: null, lock }, async (act, owner) => {
     if (!owner) throw sessionEnded()
     return await work(act, owner)
   })
 }
 
-export interface Changed {
-  id: string
-  kind: FactorKind
-  name: string
-}
+export type Changed = { id: string; kind: FactorKind; name: string }
 
 /** @throws Problem session_ended */
 export async function settle(

@@ -114,9 +114,7 @@ export async function findUnconfirmedTotp(
   return await db
     .selectFrom('second_factors')
     .select(['sealed_secret as sealedSecret', 'mailbox_proven as mailboxProven'])
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('factor_id', '=', factorId)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, factor_id: factorId }))
     .where('confirmed_at', 'is', null)
     .where('created_at', '>', since)
     .executeTakeFirst()
@@ -125,9 +123,7 @@ export async function findUnconfirmedTotp(
 const updatingFactor = (tx: Tx, companyId: string, userId: string, factorId: string) =>
   tx
     .updateTable('second_factors')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('factor_id', '=', factorId)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, factor_id: factorId }))
 
 interface Use {
   factorId: string
@@ -173,9 +169,7 @@ export async function insertPasskey(
 export async function deleteFactor(tx: Tx, companyId: string, userId: string, factorId: string) {
   return await tx
     .deleteFrom('second_factors')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('factor_id', '=', factorId)
+    .where((eb) => eb.and({ company_id: companyId, user_id: userId, factor_id: factorId }))
     .returning(({ eb }) => ['kind', 'name', eb('confirmed_at', 'is not', null).as('isConfirmed')])
     .executeTakeFirst()
 }
@@ -268,8 +262,6 @@ export async function resealSecret(
   await db
     .updateTable('second_factors')
     .set({ sealed_secret: after })
-    .where('company_id', '=', companyId)
-    .where('factor_id', '=', factorId)
-    .where('sealed_secret', '=', before)
+    .where((eb) => eb.and({ company_id: companyId, factor_id: factorId, sealed_secret: before }))
     .execute()
 }

@@ -5,28 +5,14 @@ import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { actorOf, countChange } from '../session/acts.ts'
-import { mustEnroll, type Session } from '../session/session.ts'
+import { mustEnroll } from '../session/session.ts'
 import { countRecoveryCodes } from './codes-repository.ts'
 import * as enrolment from './enrolment.ts'
 import { mailCode, mustProveMailbox } from './mailbox.ts'
 import { removeFactor, renewRecoveryCodes } from './own-factors.ts'
 import { changePolicy, requireSecurity } from './policy.ts'
 import { listFactors } from './repository.ts'
-import {
-  ConfirmBody,
-  ConfirmReply,
-  CreationOptionsReply,
-  FactorParams,
-  FactorsReply,
-  MailCodeBody,
-  PasskeyBody,
-  PasskeyReply,
-  PolicyBody,
-  PolicyReply,
-  RecoveryCodesReply,
-  TotpBody,
-  TotpReply,
-} from './schemas.ts'
+import * as schemas from './schemas.ts'
 
 /** One's own second factors; behind the session guard and that of recent authentication, also for those whom the policy holds. */
 const routes: Routes<Context> = async (app, options) => {
@@ -46,7 +32,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       operationId: 'listSecondFactors',
       summary: 'Your second factors, and whether your company asks for one',
       description: 'Needs no recent proof.',
-      response: { 200: FactorsReply },
+      response: { 200: schemas.FactorsReply },
     }),
     async ({ session }) => {
       const { companyId, userId } = session
@@ -60,7 +46,9 @@ const reading: Routes<Context> = async (app, { context }) => {
           lastUsedAt: lastUsedAt?.toISOString() ?? null,
         })),
         recoveryCodes: await countRecoveryCodes(db, companyId, userId, digests.keyIds),
-        ...demandsOn(session),
+        required: isConcerned(session),
+        enrolmentRequired: mustEnroll(session),
+        mailCodeRequired: mustProveMailbox(session),
       }
     },
   )
@@ -71,7 +59,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       operationId: 'removeSecondFactor',
       summary: 'Remove one of your second factors; your other sessions end',
       description: 'With the last one, the recovery codes are void. It stays if your company asks for one.',
-      params: FactorParams,
+      params: schemas.FactorParams,
       response: responses({ 204: Type.Null() }, 'not_found', 'factor_required'),
     }),
     async (request, reply) => {
@@ -88,7 +76,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       summary: 'Email yourself a code',
       description:
         'For members without a second factor, who need it for their first one, for a new email address, and to make someone an admin. The code has eight digits and works for 10 minutes and five tries, for what it was requested for, and only in this session. A new code replaces the previous one.',
-      body: MailCodeBody,
+      body: schemas.MailCodeBody,
       response: responses({ 202: AcceptedReply }, 'permission_denied'),
     }),
     async (request, reply) => {
@@ -99,14 +87,6 @@ const reading: Routes<Context> = async (app, { context }) => {
   )
 }
 
-function demandsOn(session: Session) {
-  return {
-    required: isConcerned(session),
-    enrolmentRequired: mustEnroll(session),
-    mailCodeRequired: mustProveMailbox(session),
-  }
-}
-
 const authenticatorApps: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/second-factors/totp',
@@ -115,8 +95,8 @@ const authenticatorApps: Routes<Context> = async (app, { context }) => {
       summary: 'Begin to add an authenticator app',
       description:
         'Show `uri` as a QR code, or `secret` as text, and confirm with the first code within an hour. Before that, nothing changes.',
-      body: TotpBody,
-      response: responses({ 201: TotpReply }, 'permission_denied', 'quota_reached'),
+      body: schemas.TotpBody,
+      response: responses({ 201: schemas.TotpReply }, 'permission_denied', 'quota_reached'),
     }),
     async (request, reply) => {
       const added = await enrolment.addTotp(context, actorOf(request, context), request.body?.mailCode)
@@ -132,9 +112,9 @@ const authenticatorApps: Routes<Context> = async (app, { context }) => {
       summary: 'Put an authenticator app in force by its first code',
       description:
         'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
-      params: FactorParams,
-      body: ConfirmBody,
-      response: responses({ 200: ConfirmReply }, 'not_found'),
+      params: schemas.FactorParams,
+      body: schemas.ConfirmBody,
+      response: responses({ 200: schemas.ConfirmReply }, 'not_found'),
     }),
     async (request) => {
       const given = { id: request.params.id.toLowerCase(), code: request.body.code }
@@ -151,7 +131,7 @@ const passkeys: Routes<Context> = async (app, { context }) => {
       operationId: 'beginPasskey',
       summary: 'Begin to add a passkey: what the browser makes it with',
       description: 'Good for 5 minutes, in this session.',
-      response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
+      response: responses({ 200: schemas.CreationOptionsReply }, 'permission_denied'),
     }),
     async (request) => await enrolment.beginPasskey(context, actorOf(request, context)),
   )
@@ -163,8 +143,8 @@ const passkeys: Routes<Context> = async (app, { context }) => {
       summary: 'Add a passkey',
       description:
         'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
-      body: PasskeyBody,
-      response: responses({ 201: PasskeyReply }, 'quota_reached'),
+      body: schemas.PasskeyBody,
+      response: responses({ 201: schemas.PasskeyReply }, 'quota_reached'),
     }),
     async (request, reply) => {
       const actor = actorOf(request, context)
@@ -182,7 +162,7 @@ const recovery: Routes<Context> = async (app, { context }) => {
       operationId: 'renewRecoveryCodes',
       summary: 'New recovery codes; the old ones are void',
       description: 'Shown this once.',
-      response: responses({ 201: RecoveryCodesReply }, 'factor_required'),
+      response: responses({ 201: schemas.RecoveryCodesReply }, 'factor_required'),
     }),
     async (request, reply) => {
       const recoveryCodes = await renewRecoveryCodes(context, actorOf(request, context))
@@ -200,7 +180,7 @@ const policy: Routes<Context> = async (app, { context }) => {
       operationId: 'getSecurity',
       summary: 'Whether the company asks for a second factor, and whom each setting would hold',
       description: 'Needs the permission `members:manage`.',
-      response: { 200: PolicyReply },
+      response: { 200: schemas.PolicyReply },
     }),
     async ({ session }) => await requireSecurity(context.db, session.companyId),
   )
@@ -212,8 +192,8 @@ const policy: Routes<Context> = async (app, { context }) => {
       summary: 'Ask for a second factor, from admins or from everyone',
       description:
         'It holds from the next request on, also in sessions that have begun. Who has no second factor then adds one, and until then gets `second_factor_enrolment_required` for all else. Servers are not asked.',
-      body: PolicyBody,
-      response: { 200: PolicyReply },
+      body: schemas.PolicyBody,
+      response: { 200: schemas.PolicyReply },
     }),
     async (request) => {
       const actor = actorOf(request, context)

@@ -3,12 +3,7 @@ import type { Executor } from '../database/connect.ts'
 
 /** One signing secret per company, sealed; a new version replaces the old one. */
 
-export interface StoredSecret {
-  version: number
-  sealedSecret: string
-}
-
-export async function findSecret(db: Executor, companyId: string): Promise<StoredSecret | undefined> {
+export async function findSecret(db: Executor, companyId: string) {
   return await db
     .selectFrom('signing_secrets')
     .select(['version', 'sealed_secret as sealedSecret'])
@@ -22,9 +17,7 @@ export async function isSecretInForce(db: Executor, companyId: string, version: 
     .selectFrom('signing_secrets as s')
     .innerJoin('companies as c', 'c.company_id', 's.company_id')
     .select('s.version')
-    .where('s.company_id', '=', companyId)
-    .where('s.version', '=', version)
-    .where('c.status', '=', 'active')
+    .where((eb) => eb.and({ 's.company_id': companyId, 's.version': version, 'c.status': 'active' }))
     .executeTakeFirst()
   return found !== undefined
 }
@@ -35,19 +28,15 @@ export async function findSecretStatus(db: Executor, companyId: string) {
     .innerJoin('users as u', (join) =>
       join.onRef('u.company_id', '=', 's.company_id').onRef('u.user_id', '=', 's.created_by'),
     )
-    .select([
-      's.version',
-      's.hint',
-      's.created_at as createdAt',
-      's.created_by as createdBy',
-      's.last_used_at as lastUsedAt',
-      'u.email',
-    ])
+    .select(['s.version', 's.hint', 's.created_at as createdAt', 's.created_by as createdBy'])
+    .select(['s.last_used_at as lastUsedAt', 'u.email'])
     .where('s.company_id', '=', companyId)
     .executeTakeFirst()
 }
 
-interface NewSecret extends StoredSecret {
+interface NewSecret {
+  version: number
+  sealedSecret: string
   hint: string
   createdAt: Date
   createdBy: string

@@ -34,7 +34,8 @@ export function createSigningSecrets(context: Context) {
         remembered.delete(companyId)
         return undefined
       }
-      const secret = { version: stored.version, key: openSecret(context, companyId, stored) }
+      const { version, sealedSecret } = stored
+      const secret = { version, key: openSecret(context, sealedSecret, contextOf(companyId, version)) }
       remembered.set(companyId, { ...secret, touchedMinute: 0 })
       return secret
     },
@@ -93,13 +94,9 @@ export async function regenerate(
 }
 
 /** @throws Problem unavailable if the secret was altered or moved, or its master key is not configured */
-function openSecret(
-  { sealer }: Context,
-  companyId: string,
-  { version, sealedSecret }: repository.StoredSecret,
-): Buffer {
+function openSecret({ sealer }: Context, sealedSecret: string, context: string): Buffer {
   try {
-    return sealer.open(sealedSecret, contextOf(companyId, version))
+    return sealer.open(sealedSecret, context)
   } catch (cause) {
     throw new Problem('unavailable', 'The signing secret cannot be used at present; try again later.', {
       retryAfterSeconds: 60,
