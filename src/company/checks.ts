@@ -50,13 +50,8 @@ export async function checkPassword(
   if (fault) throw invalidField(field, fault)
 }
 
-/** The password's check costs more, so it is apart. @throws Problem invalid_request for the first fault */
-export function checkNewCompany(given: {
-  companyName: string
-  /** Default: the e-mail. */
-  name?: string | undefined
-  email: string
-}): { companyName: string; name: string; email: string } {
+/** The name is the email by default. The password's check costs more, so it is apart. @throws Problem invalid_request */
+export function checkNewCompany(given: { companyName: string; name?: string | undefined; email: string }) {
   const email = checkEmail(given.email)
   const companyName = checkName('companyName', given.companyName)
   const name = given.name === undefined ? email : checkName('name', given.name)

@@ -29,7 +29,7 @@ export async function findCompanyNames(tx: Tx, companyId: string) {
 
 /** For a company that is locked. False if another one has the handle, or it is reserved for that. */
 export async function claimHandle(tx: Tx, companyId: string, handle: string, now: Date): Promise<boolean> {
-  const { rows } = await sql`
+  const { numAffectedRows } = await sql`
     with claimed as (
       insert into company_handles as h (handle, company_id) values (${handle}, ${companyId})
       on conflict (handle) do update set company_id = excluded.company_id, released_at = null, reserved_until = null
@@ -39,9 +39,8 @@ export async function claimHandle(tx: Tx, companyId: string, handle: string, now
       update company_handles h set released_at = ${now} from claimed c
       where h.company_id = ${companyId} and h.released_at is null and h.handle <> c.handle
     )
-    update companies set handle = c.handle from claimed c where company_id = ${companyId}
-    returning company_id`.execute(tx)
-  if (rows.length === 0) return false
+    update companies set handle = c.handle from claimed c where company_id = ${companyId}`.execute(tx)
+  if (numAffectedRows === 0n) return false
   await sql`
     update company_handles h set reserved_until = h.released_at + ${RESERVED}
     from (
@@ -61,8 +60,4 @@ export async function releaseHandles(tx: Tx, companyId: string, now: Date): Prom
       where company_id = ${companyId}
     )
     update companies set handle = null where company_id = ${companyId}`.execute(tx)
-}
-
-export async function renameCompany(tx: Tx, companyId: string, name: string): Promise<void> {
-  await tx.updateTable('companies').set({ name }).where('company_id', '=', companyId).execute()
 }

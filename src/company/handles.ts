@@ -49,7 +49,8 @@ export async function giveHandle(
   const suffix = suffixOf(cell)
   const words = wordsOf(company.name)
   for (let digits = DIGITS; ; digits += 1) {
-    const end = `-${randomDigits(system, digits)}${suffix}`
+    const number = Array.from(system.randomBytes(digits), (byte) => byte % 10).join('')
+    const end = `-${number}${suffix}`
     const handle = `${words.slice(0, MAX_LENGTH - end.length).replace(/-$/, '')}${end}`
     if (await claimHandle(tx, companyId, handle, new Date(now))) return handle
   }
@@ -68,10 +69,6 @@ function wordsOf(name: string): string {
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^[^a-z]+|-$/g, '')
   return latin === '' ? 'company' : latin
-}
-
-function randomDigits({ randomBytes }: System, count: number): string {
-  return Array.from(randomBytes(count), (byte) => byte % 10).join('')
 }
 
 /** A company as a request names it: by id, or by handle. */
@@ -103,10 +100,7 @@ export function nobodysId(handle: string): string {
 }
 
 /** The id of the company that is named; see `nobodysId`. */
-export async function resolveCompany(
-  db: Executor,
-  named: ReturnType<typeof readNamedCompany>,
-): Promise<string> {
+export async function resolveCompany(db: Executor, named: ReturnType<typeof readNamedCompany>) {
   if ('companyId' in named) return named.companyId
   return (await findByHandle(db, named.handle)) ?? nobodysId(named.handle)
 }

@@ -1,12 +1,6 @@
 import type { ExpressionBuilder, NotNull, Selectable, Updateable } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
-import type {
-  CompanyStatus,
-  Database,
-  SecondFactorPolicy,
-  SubscriptionStatus,
-  UserKind,
-} from '../database/schema.ts'
+import type { Database, SecondFactorPolicy, SubscriptionStatus, UserKind } from '../database/schema.ts'
 import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
 /** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
@@ -101,10 +95,14 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
 }
 
 /** False if there is no such company, or its deletion has begun. */
-export async function setCompanyStatus(db: Executor, companyId: string, status: CompanyStatus) {
+export async function updateCompany(
+  db: Executor,
+  companyId: string,
+  change: Updateable<Database['companies']>,
+): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('companies')
-    .set({ status })
+    .set(change)
     .where('company_id', '=', companyId)
     .where('status', '!=', 'deleting')
     .executeTakeFirst()
@@ -159,11 +157,11 @@ export async function lockUserAndActiveAdmins(tx: Tx, companyId: string, userId:
 export async function setSubscription(
   db: Executor,
   companyId: string,
-  change: { status: SubscriptionStatus; plan?: string | undefined },
+  { status, plan }: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('subscriptions')
-    .set(change)
+    .set({ status, plan })
     .where('company_id', '=', companyId)
     .executeTakeFirst()
   return numUpdatedRows > 0n
@@ -206,14 +204,6 @@ export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFacto
     .forNoKeyUpdate()
     .executeTakeFirst()
   return company?.policy
-}
-
-export async function storePolicy(tx: Tx, companyId: string, policy: SecondFactorPolicy): Promise<void> {
-  await tx
-    .updateTable('companies')
-    .set({ second_factor_policy: policy })
-    .where('company_id', '=', companyId)
-    .execute()
 }
 
 const MAX_TOLD = 100

@@ -1,7 +1,8 @@
 import type { Static } from '@sinclair/typebox'
 import { checkName } from '../company/checks.ts'
 import { checkHandle } from '../company/handles.ts'
-import { claimHandle, findCompanyNames, renameCompany } from '../company/handles-repository.ts'
+import { claimHandle, findCompanyNames } from '../company/handles-repository.ts'
+import { updateCompany } from '../company/repository.ts'
 import { noSuchCompany } from '../company/service.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
@@ -33,7 +34,7 @@ export async function changeCompany(
     if (!before) throw noSuchCompany()
     const after = { name: name ?? before.name, handle: handle ?? before.handle }
     const isRenamed = after.name !== before.name
-    if (isRenamed) await renameCompany(tx, companyId, after.name)
+    if (isRenamed) await updateCompany(tx, companyId, { name: after.name })
     const isMoved = handle !== undefined && handle !== before.handle
     if (isMoved && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
       throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')

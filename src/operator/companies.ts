@@ -3,7 +3,7 @@ import { listServiceSignIns } from '../audit/service-sign-ins-repository.ts'
 import { checkNewCompany } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'
-import { setCompanyStatus, setSubscription } from '../company/repository.ts'
+import { setSubscription, updateCompany } from '../company/repository.ts'
 import { explainUnknownName, noSuchCompany, openCompany } from '../company/service.ts'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
@@ -53,7 +53,7 @@ export async function createCompany(
 export async function changeCompanyStatus(context: ActContext, companyId: string, status: CompanyStatus) {
   const now = context.system.now()
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
-    if (!(await setCompanyStatus(tx, companyId, status))) throw noSuchCompany()
+    if (!(await updateCompany(tx, companyId, { status }))) throw noSuchCompany()
     if (status === 'suspended') await endCompanySessions(tx, companyId, 'company_suspended')
     await audit(status === 'suspended' ? 'company_suspend' : 'company_resume')
   })

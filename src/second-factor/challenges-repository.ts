@@ -15,9 +15,8 @@ export interface NewChallenge {
   userId: string
   hash: Buffer
   purpose: ChallengePurpose
-  /** Null unless of a sign-in. */
+  /** Of a sign-in, which has no session yet. */
   mode: SessionKind | null
-  /** Null if of a sign-in. */
   sessionId: string | null
   isPasswordProven: boolean
   network: string

@@ -32,7 +32,7 @@ export async function changePolicy(context: ActContext, actor: Actor | Operator,
   const terms = { permission: 'members:manage', lock: lockPolicy }
   await perform(context, actor, terms, async ({ tx, companyId, audit, mailAdmins }, before) => {
     if (before === policy) return
-    await repository.storePolicy(tx, companyId, policy)
+    await repository.updateCompany(tx, companyId, { second_factor_policy: policy })
     await mailAdmins({ kind: 'security_policy_changed', data: { policy } })
     const details = { before: { secondFactor: before }, after: { secondFactor: policy } }
     await audit('security_policy', { details })

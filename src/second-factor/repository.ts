@@ -33,20 +33,18 @@ export type Owner = NonNullable<Awaited<ReturnType<typeof lockOwner>>>
 type TotpColumns = { kind: 'totp'; sealedSecret: NotNull }
 type PasskeyColumns = { kind: 'passkey'; handle: NotNull } & Record<keyof NewPasskey, NotNull>
 
+/** The public key is in COSE form (RFC 9052, section 7). */
 function selectFactors(db: Executor) {
-  return (
-    db
-      .selectFrom('second_factors as f')
-      .innerJoin('users as u', (join) =>
-        join.onRef('u.company_id', '=', 'f.company_id').onRef('u.user_id', '=', 'f.user_id'),
-      )
-      .select(['f.factor_id as factorId', 'f.kind', 'f.name', 'f.created_at as createdAt'])
-      .select(['f.last_used_at as lastUsedAt', 'f.sealed_secret as sealedSecret'])
-      // The key is in COSE form (RFC 9052, section 7).
-      .select(['f.credential_id as credentialId', 'f.public_key as publicKey', 'f.transports'])
-      .select(['f.backup_eligible as backupEligible', 'u.passkey_handle as handle'])
-      .select(({ cast }) => cast<number | null>('f.sign_count', 'float8').as('signCount'))
-  )
+  return db
+    .selectFrom('second_factors as f')
+    .innerJoin('users as u', (join) =>
+      join.onRef('u.company_id', '=', 'f.company_id').onRef('u.user_id', '=', 'f.user_id'),
+    )
+    .select(['f.factor_id as factorId', 'f.kind', 'f.name', 'f.created_at as createdAt'])
+    .select(['f.last_used_at as lastUsedAt', 'f.sealed_secret as sealedSecret'])
+    .select(['f.credential_id as credentialId', 'f.public_key as publicKey', 'f.transports'])
+    .select(['f.backup_eligible as backupEligible', 'u.passkey_handle as handle'])
+    .select(({ cast }) => cast<number | null>('f.sign_count', 'float8').as('signCount'))
 }
 
 /** The confirmed factors, the oldest first. */

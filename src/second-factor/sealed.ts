@@ -3,11 +3,9 @@ import type { Executor } from '../database/connect.ts'
 import { NIL_ID } from '../system.ts'
 import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
-/** The secrets of authenticator apps are sealed under the master key. */
-
 const MAX_ROWS = 1_000
 
-/** Binds a sealed secret to company and factor: with others it does not open. */
+/** Binds the sealed secret of an authenticator app to company and factor: with others it does not open. */
 export function sealingContext(companyId: string, factorId: string): string {
   return `authenticator-app:${companyId}:${factorId}`
 }

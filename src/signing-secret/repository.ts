@@ -83,7 +83,7 @@ export async function listSealedAcrossCompanies(db: Executor) {
     .execute()
 }
 
-/** Not if it has changed meanwhile. */
+/** Not if it has changed in the meantime. */
 export async function resealSecret(
   db: Executor,
   companyId: string,

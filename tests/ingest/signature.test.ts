@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { setCompanyStatus } from '../../src/company/repository.ts'
+import { updateCompany } from '../../src/company/repository.ts'
 import { verifySignature } from '../../src/ingest/signature.ts'
 import { type Answer, createClock, openTestService, type Person, times } from '../support/test-service.ts'
 
@@ -168,7 +168,7 @@ test('refusals do not reveal which companies exist (ASVS 6.3.8, 8.4.1)', async (
   const bare = await service.addCompany()
   // Both instances remember its secret.
   for (const at of [0, 1]) expect((await post({}, { ...suspended, at })).status).toBe(202)
-  await setCompanyStatus(service.db, suspended.companyId, 'suspended')
+  await updateCompany(service.db, suspended.companyId, { status: 'suspended' })
   const refusals: Record<string, Parameters<typeof post>[1]> = {
     'wrong signature': { headersOf: () => ({ 'webhook-signature': 'v1,' }) },
     "another company's secret": { key: other.key },
@@ -192,7 +192,7 @@ test('refusals do not reveal which companies exist (ASVS 6.3.8, 8.4.1)', async (
   }
   expect([...texts]).toHaveLength(1)
   expect(await Promise.all([other.company, bare, suspended.company].map(countEvents))).toEqual([0, 0, 2])
-  await setCompanyStatus(service.db, suspended.companyId, 'active')
+  await updateCompany(service.db, suspended.companyId, { status: 'active' })
   expect((await post({}, suspended)).status).toBe(202)
 })
 
