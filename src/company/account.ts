@@ -55,10 +55,9 @@ export const SUBSCRIPTION_STATUSES = [
   'suspended',
 ] as const satisfies readonly SubscriptionStatus[]
 
-/** As migrations seed them. The database has what each role may do. */
+/** As migrations seed them; PLAN_FEATURES and ROLE_PERMISSIONS are for documents. What holds is in the database. */
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export const PLANS = ['starter', 'growth', 'enterprise'] as const
-/** As migrations seed them, for documents. What holds is in the database. */
 export const PLAN_FEATURES = {
   starter: ['risk_assessment'],
   growth: ['risk_assessment', 'event_ingest', 'reviews', 'analytics'],

@@ -79,7 +79,6 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
   return row?.name
 }
 
-/** Undefined if the company is suspended or being deleted. */
 export async function findActiveCompany(db: Executor, companyId: string) {
   return await db
     .selectFrom('companies')
@@ -208,7 +207,6 @@ export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFacto
 
 const MAX_TOLD = 100
 
-/** Of the active admins. */
 export async function listAdminEmails(tx: Tx, companyId: string): Promise<string[]> {
   const admins = await tx
     .selectFrom('users')

@@ -45,7 +45,6 @@ export async function replaceRecoveryCodes(tx: Tx, companyId: string, userId: st
   if (rows.length > 0) await tx.insertInto('recovery_codes').values(rows).execute()
 }
 
-/** Replaces an older code. */
 export async function storeMailedCode(
   db: Executor,
   companyId: string,

@@ -19,8 +19,8 @@ const DIGITS = 8
 const CODE = /^[0-9]{8}$/
 
 const MAILS = { factor: 'mailbox_code', email: 'email_change_code', admin: 'admin_code' } as const
-export type CodeUse = keyof typeof MAILS
-export type CodeMail = (typeof MAILS)[CodeUse]
+type CodeUse = keyof typeof MAILS
+type CodeMail = (typeof MAILS)[CodeUse]
 const PURPOSES: Record<CodeMail, string> = {
   mailbox_code: 'mailbox code',
   email_change_code: 'mailbox code for another e-mail',

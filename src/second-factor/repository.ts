@@ -58,7 +58,7 @@ export async function listFactors(db: Executor, companyId: string, userId: strin
     .execute()
 }
 
-export type Factor = Awaited<ReturnType<typeof listFactors>>[number]
+type Factor = Awaited<ReturnType<typeof listFactors>>[number]
 export type Passkey = Extract<Factor, { kind: 'passkey' }>
 
 /** A credential id does not name its company. */

@@ -3,9 +3,7 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { RefusalReason } from './schemas.ts'
 
-/** Refused requests, summed up by company, minute, reason and network. */
-
-/** Of one minute, reason and network. The last values are those of the last request. */
+/** Refused requests of one company, minute, reason, and network. The last values are those of the last request. */
 export interface Refusals {
   companyId: string
   minute: Date

@@ -4,7 +4,7 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
 import type { Context } from '../http/context.ts'
 import * as repository from './refusals-repository.ts'
-import { contextOf } from './service.ts'
+import { contextOf, type SigningSecret } from './service.ts'
 
 /**
  * Tells a company why its requests were refused. Refusals are summed up in memory and written once a second,
@@ -32,12 +32,7 @@ export interface Refusal extends Omit<repository.Refusals, 'minute' | 'count' | 
   now: number
   bytes: number
   /** Whether a former secret signed the request; for an invalid signature. */
-  isSignedBy(former: Former): boolean
-}
-
-export interface Former {
-  version: number
-  key: Buffer
+  isSignedBy(former: SigningSecret): boolean
 }
 
 export type RefusalBook = ReturnType<typeof createRefusalBook>
@@ -110,10 +105,10 @@ export function createRefusalBook({ db, sealer }: Context, onFailure: (error: un
 
 /** Remembers secrets for a moment; null if there is none, or too many are read at once. */
 function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
-  const remembered = new LruMap<{ until: number; former: Promise<Former | null> }>(MAX_REMEMBERED)
+  const remembered = new LruMap<{ until: number; former: Promise<SigningSecret | null> }>(MAX_REMEMBERED)
   let reads = 0
 
-  async function read(companyId: string, now: number): Promise<Former | null> {
+  async function read(companyId: string, now: number): Promise<SigningSecret | null> {
     reads += 1
     try {
       const found = await repository.findFormerSecret(db, companyId, new Date(now - FORMER_MS))
@@ -125,7 +120,7 @@ function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
     }
   }
 
-  return async (companyId: string, now: number): Promise<Former | null> => {
+  return async (companyId: string, now: number) => {
     const last = remembered.get(companyId)
     if (last && now < last.until) return await last.former
     if (reads >= MAX_READS) return null

@@ -67,7 +67,6 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
   return numAffectedRows === 1n
 }
 
-/** Writes at most once per minute. */
 export async function touchSecret(db: Executor, companyId: string, version: number, minute: Date) {
   await sql`
     update signing_secrets set last_used_at = ${minute}

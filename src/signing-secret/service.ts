@@ -15,7 +15,7 @@ const MINUTE_MS = 60_000
 const MAX_CACHED = 10_000
 
 /** A key and its version. By the version, the database confirms that the key is still valid. */
-interface SigningSecret {
+export interface SigningSecret {
   version: number
   key: Buffer
 }
