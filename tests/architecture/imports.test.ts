@@ -44,8 +44,6 @@ const MODELS = [
   'mail/letters.ts',
   'mail/notices.ts',
   'mail/render.ts',
-  'second-factor/factor.ts',
-  'second-factor/passkey-schemas.ts',
   'member/service-password-schemas.ts',
 ]
 
