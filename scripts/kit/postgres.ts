@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { startEmbeddedPostgres } from '../../src/process/local/postgres/server.ts'
+import { startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
 import { findPostmaster } from './processes.ts'
 
 /** A Postgres server on which databases can be created. */

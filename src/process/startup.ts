@@ -12,9 +12,9 @@ import { Problem } from '../errors.ts'
 import { PagesError } from '../http/built-pages.ts'
 import { HousekeepingError } from '../operator/retention.ts'
 import type { System } from '../system.ts'
+import { LocalDatabaseError } from './local/cluster.ts'
 import { MASTER_KEY_FILE, openLocalMasterKey } from './local/data-folder.ts'
-import { LocalDatabaseError } from './local/postgres/cluster.ts'
-import { startEmbeddedPostgres } from './local/postgres/server.ts'
+import { startEmbeddedPostgres } from './local/postgres.ts'
 import { ListenError } from './workers/free-port.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */

@@ -147,7 +147,7 @@ test('SQL is only in repositories and fragments (ASVS 1.2.4)', () => {
   const raw = /\bsql\s*\.\s*(?:raw|lit|id)\b/
   expect(outside(raw, (path) => path === 'database/columns.ts')).toEqual([])
   const drivers = sources.flatMap(({ imports }) => imports.filter(({ to }) => to === 'pg'))
-  const isLocal = (path: string) => path.startsWith('process/local/postgres/')
+  const isLocal = (path: string) => path === 'process/local/postgres.ts'
   expect(drivers.filter(({ from }) => !inDatabase(from) && !isLocal(from)).map(show)).toEqual([])
 })
 

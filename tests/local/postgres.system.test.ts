@@ -6,8 +6,9 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, expect, test } from 'vitest'
-import { locateBinaries } from '../../src/process/local/postgres/cluster.ts'
-import { startEmbeddedPostgres } from '../../src/process/local/postgres/server.ts'
+import { findPostmaster } from '../../scripts/kit/processes.ts'
+import { locateBinaries } from '../../src/process/local/cluster.ts'
+import { startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { fastFolder } from '../support/postgres.ts'
 import { times } from '../support/test-service.ts'
@@ -56,7 +57,7 @@ test('commands that start at the same time share it, until all of them stop', as
 
   await kill(elsewhere)
   await Promise.all(commands.map((one) => one.stop()))
-  // If the killed one owned it, it lives on as an orphan, whose next owner stops it.
+  // If the killed one owned it, it has ended too.
   await (await start(dataDir)).stop()
   await expect(readNotes(url)).rejects.toThrow()
 })
@@ -83,18 +84,35 @@ test('of two services that start at the same time, one owns the folder', async (
   expect(await Promise.all(outcomes)).toEqual(times(2, (index) => [0, [`folder ${index}`]]))
 })
 
-test('the orphan of a killed process is adopted', async () => {
+test('a start right after the owner was killed has its data', async () => {
   const owner = await startElsewhere(sharedDir)
   const url = await readUrl(owner)
   await note(url, 'orphan')
   const pid = await readPid(url)
   await kill(owner)
 
-  const adopted = await start(sharedDir)
-  expect(await readPid(adopted.url)).toBe(pid)
-  expect(await readNotes(adopted.url)).toContain('orphan')
-  await adopted.stop()
-  await expect(readNotes(adopted.url)).rejects.toThrow()
+  const next = await start(sharedDir)
+  expect(await readPid(next.url)).not.toBe(pid)
+  expect(await readNotes(next.url)).toContain('orphan')
+  await next.stop()
+  await expect(readNotes(next.url)).rejects.toThrow()
+})
+
+test('the database ends when its owner is killed, even if nothing starts after it', async () => {
+  const owner = await startElsewhere(sharedDir)
+  await readUrl(owner)
+  expect(findPostmaster(sharedDir)).toBeGreaterThan(0)
+  await kill(owner)
+  await expect.poll(() => findPostmaster(sharedDir)).toBeUndefined()
+})
+
+test('processes that start at the same time on a new folder each get a connection', async () => {
+  const dataDir = await newDataDir()
+  const starting = times(4, () => startElsewhere(dataDir, { isCommand: true }))
+  const urls = await Promise.all((await Promise.all(starting)).map(readUrl))
+  expect(new Set(urls).size).toBe(1)
+  const answers = await Promise.all(urls.map((url) => query(url, 'select 42 as answer')))
+  expect(answers).toEqual(times(4, () => [{ answer: 42 }]))
 })
 
 test('a killed server starts again, whoever has its process ID now', async () => {
@@ -248,7 +266,7 @@ async function start(dataDir: string, { binaries = locateBinaries(), ...rest }: 
 
 /** Another process that uses the database; it prints the url and then stays. */
 async function startElsewhere(dataDir: string, options: Options = {}): Promise<ChildProcess> {
-  const module = new URL('../../src/process/local/postgres/server.ts', import.meta.url).href
+  const module = new URL('../../src/process/local/postgres.ts', import.meta.url).href
   const script = `
     import { randomBytes } from 'node:crypto'
     import { startEmbeddedPostgres } from ${JSON.stringify(module)}

@@ -6,7 +6,7 @@ import type { TestProject } from 'vitest/node'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { startEmbeddedPostgres } from '../../src/process/local/postgres/server.ts'
+import { startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
 
 /** One embedded Postgres per run. Each test service has its own database. */
 

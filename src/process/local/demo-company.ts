@@ -1,12 +1,9 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Kysely } from 'kysely'
 import { findAccountsByEmail } from '../../company/identity-repository.ts'
-import type { PasswordHasher } from '../../crypto/password.ts'
 import { generatePassword } from '../../crypto/password-policy.ts'
-import type { Database } from '../../database/schema.ts'
 import { createCompany } from '../../operator/companies.ts'
-import { newId, type System } from '../../system.ts'
+import { newId } from '../../system.ts'
 import { readOrCreate } from './data-folder.ts'
 
 const DemoCompany = Type.Object({
@@ -14,24 +11,12 @@ const DemoCompany = Type.Object({
   email: Type.String(),
   password: Type.String(),
 })
-interface Demo extends Static<typeof DemoCompany> {
-  handle: string | null
-  /** False once its admin has changed e-mail or password, or is deleted or disabled. */
-  signsIn: boolean
-}
+type Demo = Awaited<ReturnType<typeof openDemoCompany>>
 
 /** The data folder has its password; the database has only the hash. */
-export async function openDemoCompany(
-  dataDir: string,
-  context: {
-    db: Kysely<Database>
-    hasher: PasswordHasher
-    system: System
-    config: { cell: string | undefined; pagesUrl: string }
-  },
-): Promise<Demo> {
+export async function openDemoCompany(dataDir: string, context: Parameters<typeof createCompany>[0]) {
   const { db, hasher, system } = context
-  const text = await readOrCreate(dataDir, 'demo-company.json', system.randomBytes, () =>
+  const text = await readOrCreate(dataDir, 'demo-company.json', () =>
     JSON.stringify({
       companyId: newId(system),
       email: 'admin@demo.example',
@@ -44,6 +29,7 @@ export async function openDemoCompany(
   const { handle } = await createCompany(context, company)
   const [account] = await findAccountsByEmail(db, [{ companyId, email: adminEmail }])
   const isSame = await hasher.verify(account?.passwordHash, password)
+  // No more once its admin has changed email or password, or is deleted or disabled.
   return { ...demo, handle, signsIn: isSame && account?.userStatus === 'active' }
 }
 
