@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findFreePort } from '../../src/process/workers/free-port.ts'
+import { findFreePort } from '../../src/process/listen.ts'
 import { isListening } from './places.ts'
 
 /** HAProxy with the configuration that is shipped. Only its environment differs from production. */

@@ -15,14 +15,9 @@ const SETTLE_EVERY_MS = 60_000
 /** Events can come by thousands a second, so each time deletes few of them. */
 const PRUNE_EVENTS_EVERY_MS = 60_000
 
-interface Background {
-  /** Begins nothing new. Resolves when the mail in progress is sent or handed back. */
-  stop(): Promise<void>
-}
-
 export function startBackground(
   context: Pick<Context, 'config' | 'db' | 'system'> & { registry: Registry; log: Log },
-): Background {
+) {
   const mail = openMail({ ...context, compose: createMailComposer(context) })
   mail.start()
   const { config, db, system, log } = context
@@ -34,40 +29,29 @@ export function startBackground(
   })
   showFeedLag(context.registry, context)
   let settling = Promise.resolve()
-  repeat(PRUNE_EVERY_MS, async () => {
-    try {
-      const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
-      lastSuccess.set(system.now() / 1000)
-      log.info({ pruned }, 'housekeeping')
-    } catch (error) {
-      log.warn({ err: error }, 'housekeeping failed')
-    }
+  repeat(PRUNE_EVERY_MS, 'housekeeping failed', async () => {
+    const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
+    lastSuccess.set(system.now() / 1000)
+    log.info({ pruned }, 'housekeeping')
   })
-  repeat(SETTLE_EVERY_MS, async () => {
-    try {
-      settling = settleLapsedAcrossCompanies({ db, system }, system.now(), stopping.signal)
-      await settling
-    } catch (error) {
-      log.warn({ err: error }, 'sign-ins without their second factor could not be settled')
-    }
+  repeat(SETTLE_EVERY_MS, 'sign-ins without their second factor could not be settled', async () => {
+    settling = settleLapsedAcrossCompanies({ db, system }, system.now(), stopping.signal)
+    await settling
   })
-  repeat(PRUNE_EVENTS_EVERY_MS, async () => {
-    try {
-      await pruneEventsAcrossCompanies({ db, config }, system.now(), stopping.signal)
-    } catch (error) {
-      log.warn({ err: error }, 'events that are older than the retention could not be deleted')
-    }
+  repeat(PRUNE_EVENTS_EVERY_MS, 'events that are older than the retention could not be deleted', async () => {
+    await pruneEventsAcrossCompanies({ db, config }, system.now(), stopping.signal)
   })
   /** The first time is random, so that machines do not work all at once. */
-  function repeat(everyMs: number, work: () => Promise<void>): void {
+  function repeat(everyMs: number, failure: string, work: () => Promise<void>): void {
     async function run(): Promise<void> {
       if (stopping.signal.aborted) return
       setTimeout(run, everyMs).unref()
-      await work()
+      await work().catch((error) => log.warn({ err: error }, failure))
     }
     setTimeout(run, everyMs * randomFraction(system)).unref()
   }
   return {
+    /** Begins nothing new. Resolves when the mail in progress is sent or handed back. */
     async stop() {
       stopping.abort()
       await Promise.all([mail.stop(), settling.catch(() => {})])

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import { createPasswordHasher } from '../crypto/password.ts'
 import { warnOfCollation } from '../database/byte-order.ts'
-import type { Connection } from '../database/connect.ts'
+import type { Executor } from '../database/connect.ts'
 import { migrate } from '../database/migrate.ts'
 import { AUDIT_POOL_SIZE } from '../database/settings.ts'
 import { readConnectionCapacity, requireSessionPooling, waitForDatabase } from '../database/start.ts'
@@ -16,12 +16,11 @@ import { createRegistry, showBuild, showLog, showProcess } from '../http/metrics
 import { buildOps } from '../http/ops.ts'
 import { realSystem, type System } from '../system.ts'
 import { startBackground } from './background.ts'
+import { findFreePort, listenAs } from './listen.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
-import { type Serving, startServing } from './serving.ts'
+import { startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
-import { findFreePort, listenAs } from './workers/free-port.ts'
-import { createWorkers, type Workers } from './workers/primary.ts'
-import { openWorkerEnd } from './workers/worker.ts'
+import { createWorkers, openWorkerEnd } from './workers.ts'
 
 /**
  * The process: it opens configuration, database and listeners, and serves until a signal. Then it drains: it
@@ -36,33 +35,24 @@ interface Context extends Opened {
   system: System
   logStream: LogStream
   log: Log
-  stop: Stop
-}
-
-interface Stop {
-  signal: AbortSignal
-  now(reason: string): void
+  stop: ReturnType<typeof stopOnSignals>
 }
 
 /** A further signal more than a second later ends the process immediately. SIGHUP is that of a terminal that closes. */
-function stopOnSignals(): Stop {
+function stopOnSignals() {
   const stop = new AbortController()
   let firstAt = 0
+  /** Also by the primary, since a service manager can signal all processes of a group together. */
+  function now(reason: string): void {
+    if (!stop.signal.aborted) firstAt = performance.now()
+    stop.abort(reason)
+  }
   function onSignal(signal: NodeJS.Signals): void {
-    if (!stop.signal.aborted) {
-      firstAt = performance.now()
-      stop.abort(signal)
-    } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1)
+    if (stop.signal.aborted && performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1)
+    now(signal)
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
-  return {
-    signal: stop.signal,
-    now(reason) {
-      // A service manager can signal all processes of a group together.
-      if (!stop.signal.aborted) firstAt = performance.now()
-      stop.abort(reason)
-    },
-  }
+  return { signal: stop.signal, now }
 }
 
 /**
@@ -78,7 +68,7 @@ function endOnExceptions(logStream: LogStream): void {
   })
 }
 
-async function run(system: System, logStream: LogStream, stop: Stop): Promise<void> {
+async function run(system: System, logStream: LogStream, stop: Context['stop']): Promise<void> {
   const giveUp = () => setTimeout(() => process.exit(1), EXIT_DEADLINE_MS).unref()
   stop.signal.addEventListener('abort', giveUp)
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
@@ -97,36 +87,29 @@ async function run(system: System, logStream: LogStream, stop: Stop): Promise<vo
     noteLostConnection = (error) => log.warn({ err: error }, 'connection lost')
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
     log.info({ signal: stop.signal.reason }, 'draining')
-    setTimeout(() => process.exit(1), drainDelayOf(opened.config) + EXIT_DEADLINE_MS)
+    setTimeout(() => process.exit(1), opened.config.drainDelaySeconds * 1000 + EXIT_DEADLINE_MS)
     await service.drain()
   } finally {
     await opened.connection.close()
   }
 }
 
-/** `drain` resolves when all that has begun is finished. */
-interface Service {
-  drain(): Promise<void>
-}
-
-async function startWorker(context: Context): Promise<Service> {
-  const { config, stop } = context
+/** `drain` of what is started resolves when all that has begun is finished. */
+async function startWorker(context: Context) {
   const registry = createRegistry()
   showProcess(registry, 'worker', context.connection)
-  const end = openWorkerEnd({ registry, onEnd: stop.now })
+  const end = openWorkerEnd({ registry, onEnd: context.stop.now })
   const serving = await startServing({ ...context, registry })
   end.serving(serving)
+  const { drainDelaySeconds } = context.config
   // Without its primary it leaves at once: what starts the service again needs the port.
-  return { drain: () => serving.drain(end.hasPrimary() ? drainDelayOf(config) : 0) }
-}
-
-function drainDelayOf({ drainDelaySeconds }: Config): number {
-  return drainDelaySeconds * 1000
+  return { drain: () => serving.drain(end.hasPrimary() ? drainDelaySeconds * 1000 : 0) }
 }
 
 /** Starts what a machine has once, and what answers requests: this process, or its workers. */
-async function startMachine(context: Context): Promise<Service> {
+async function startMachine(context: Context) {
   const { config, connection, logStream, log, stop } = context
+  const { db } = connection
   const registry = config.workers > 1 ? new Registry() : createRegistry()
   const workers = config.workers > 1 ? prepareWorkers(context, registry) : null
   showBuild(registry)
@@ -136,28 +119,29 @@ async function startMachine(context: Context): Promise<Service> {
   const ops = buildOps({ connection, registry, metrics })
   const opsUrl = await listenAs('OPS_', config.opsListen, (place) => ops.listen(place))
   await waitForDatabase(connection.health, { signal: stop.signal, say: console.error })
-  await requireSessionPooling(connection.db)
+  await requireSessionPooling(db)
   await migrate(connection.maintenance, console.error)
   stop.signal.throwIfAborted()
 
-  const ofDatabase = [await warnOfConnections(config, connection), await warnOfCollation(connection.health)]
+  const ofDatabase = [await warnOfConnections(config, db), await warnOfCollation(connection.health)]
   for (const warning of [...config.warnings, ...ofDatabase.flat()]) log.warn(warning)
   const demo = config.databaseUrl ? null : await openDemo(context)
   log.info(`Operations listener at ${opsUrl}`)
   stop.signal.throwIfAborted()
   await listenAs('', config.listen, findFreePort)
   await listenAs('PLATFORM_', config.platformListen, findFreePort)
-  const serving = await (workers
-    ? startWorkers(workers, stop, config)
-    : startServing({ ...context, registry }))
-  const background = startBackground({ ...context, registry, db: connection.db })
+  const ports = { PORT: config.listen.port, PLATFORM_PORT: config.platformListen.port }
+  const serving = workers
+    ? { ...workers, ...(await workers.start(ports)) }
+    : await startServing({ ...context, registry })
+  const background = startBackground({ ...context, registry, db })
   ops.serve(serving.isServing)
   logStream.flush()
   if (demo) console.log(welcome(serving.url, demo))
   return {
     async drain() {
       ops.drain()
-      await Promise.all([serving.drain(drainDelayOf(config)), background.stop()])
+      await Promise.all([serving.drain(config.drainDelaySeconds * 1000), background.stop()])
       await ops.close()
     },
   }
@@ -167,7 +151,7 @@ async function openDemo({ config, connection: { db }, system }: Context) {
   return await openDemoCompany(config.dataDir, { db, config, hasher: await createPasswordHasher(), system })
 }
 
-function prepareWorkers(context: Context, registry: Registry): Workers {
+function prepareWorkers(context: Context, registry: Registry) {
   const { config, env, databaseUrl } = context
   // As many passwords at a time as there are cores; one thread is left for other work.
   const hashes = Math.min(availableParallelism(), config.threads - 1)
@@ -178,33 +162,14 @@ function prepareWorkers(context: Context, registry: Registry): Workers {
     const shared = { PUBLIC_URL: config.publicUrl, ...(!config.databaseUrl && { DATABASE_URL: databaseUrl }) }
     return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
-  const workers = createWorkers({ ...context, registry, envs })
-  process.on('exit', () => {
-    // If this process fails, the workers notice, and drain.
-    if (context.stop.signal.aborted) workers.kill()
-  })
+  const { signal } = context.stop
+  const workers = createWorkers({ ...context, registry, envs, signal })
+  // If this process fails instead, the workers notice, and drain.
+  process.on('exit', () => signal.aborted && workers.kill())
   return workers
 }
 
-/** @throws the reason of `stop` if it comes before a worker serves, or an error of the start */
-async function startWorkers(
-  workers: Workers,
-  { signal }: Stop,
-  { listen, platformListen }: Config,
-): Promise<Serving> {
-  const starting = workers.start({ PORT: listen.port, PLATFORM_PORT: platformListen.port })
-  const urls = await Promise.race([starting, once(signal, 'abort').then(() => null)])
-  if (!urls || signal.aborted) {
-    await workers.drain()
-    throw signal.reason
-  }
-  return { ...urls, isServing: workers.isServing, drain: workers.drain }
-}
-
-async function warnOfConnections(
-  { workers, databasePoolSize }: Config,
-  { db }: Pick<Connection, 'db'>,
-): Promise<string[]> {
+async function warnOfConnections({ workers, databasePoolSize }: Config, db: Executor): Promise<string[]> {
   // The primary has as many at most, for mail and housekeeping, and two of its own.
   const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + workers * AUDIT_POOL_SIZE + 2
   const capacity = await readConnectionCapacity(db)

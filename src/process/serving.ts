@@ -24,16 +24,8 @@ interface Options {
   logStream: LogStream
 }
 
-export interface Serving {
-  url: string
-  platformUrl: string
-  isServing(): boolean
-  /** Takes requests for so long, finishes those in progress, and closes. */
-  drain(delayMs: number): Promise<void>
-}
-
 /** @throws the error of a port that is in use */
-export async function startServing({ connection, ...options }: Options): Promise<Serving> {
+export async function startServing({ connection, ...options }: Options) {
   const { config, registry } = options
   // One of libuv's threads is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
@@ -53,7 +45,8 @@ export async function startServing({ connection, ...options }: Options): Promise
     platformUrl,
     url,
     isServing: () => true,
-    async drain(delayMs) {
+    /** Takes requests for so long, finishes those in progress, and closes. */
+    async drain(delayMs: number) {
       takingMs = delayMs
       setTimeout(() => {
         for (const { server } of [app, platform]) server.closeAllConnections()

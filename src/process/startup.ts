@@ -12,10 +12,9 @@ import { Problem } from '../errors.ts'
 import { PagesError } from '../http/built-pages.ts'
 import { HousekeepingError } from '../operator/retention.ts'
 import type { System } from '../system.ts'
-import { LocalDatabaseError } from './local/cluster.ts'
+import { StartError } from './listen.ts'
 import { MASTER_KEY_FILE, openLocalMasterKey } from './local/data-folder.ts'
 import { startEmbeddedPostgres } from './local/postgres.ts'
-import { ListenError } from './workers/free-port.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */
 
@@ -25,13 +24,7 @@ const UNKNOWN_CA =
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 
-export interface Opened {
-  config: Config
-  connection: Connection
-  /** Of the configured Postgres, or of the embedded one. */
-  databaseUrl: string
-  env: Record<string, string | undefined>
-}
+export type Opened = Awaited<ReturnType<typeof open>>
 
 /** What only the service has: a command can run beside it. */
 interface Service {
@@ -41,7 +34,7 @@ interface Service {
 }
 
 /** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
-export async function open(env: NodeJS.ProcessEnv, system: System, service?: Service): Promise<Opened> {
+export async function open(env: NodeJS.ProcessEnv, system: System, service?: Service) {
   const { variables, config } = load(env)
   const { connection, databaseUrl } = await openDatabase(config, system, service)
   try {
@@ -70,21 +63,17 @@ export function readVariables(env: NodeJS.ProcessEnv) {
   return { variables: mergeVariables({ ...variables, UV_THREADPOOL_SIZE: undefined }, env), faults }
 }
 
-/** `close` also stops an embedded Postgres, unless it is that of a service beside this command. */
+/** Of the configured Postgres, or of the embedded one, which `close` stops, unless another process owns it. */
 async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
   { randomBytes }: System,
   service?: Service,
-): Promise<Pick<Opened, 'connection' | 'databaseUrl'>> {
+): Promise<{ connection: Connection; databaseUrl: string }> {
   const options = { poolSize, onIdleError: service?.onIdleError }
   if (databaseUrl) return { connection: connect({ url: databaseUrl, ...options }), databaseUrl }
 
-  const postgres = await startEmbeddedPostgres({
-    dataDir,
-    randomBytes,
-    isCommand: !service,
-    signal: service?.signal,
-  })
+  const { signal } = service ?? {}
+  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, isCommand: !service, signal })
   const connection = connect({ url: postgres.url, ...options })
   async function close(): Promise<void> {
     await connection.close()
@@ -112,11 +101,10 @@ export function explain(error: unknown): string | null {
     ConfigError,
     PagesError,
     Problem,
-    LocalDatabaseError,
     TransactionPoolingError,
     HousekeepingError,
     EncodingError,
-    ListenError,
+    StartError,
     MigrationOrderError,
   ].some((known) => error instanceof known)
   if (isExplained) return error.message

@@ -4,6 +4,7 @@ import * as fs from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
+import { messageOf, StartError } from '../listen.ts'
 import { createFolder, makeFolder, readOrCreate, unless } from './data-folder.ts'
 
 /** The embedded Postgres on disk: programs, account, and data, which is created once and whole. */
@@ -28,10 +29,6 @@ interface Account {
 export type Site = Awaited<ReturnType<typeof openSite>>
 type Binaries = ReturnType<typeof locateBinaries>
 
-export class LocalDatabaseError extends Error {
-  override name = 'LocalDatabaseError'
-}
-
 /** Without our environment: secrets must not reach other processes. */
 export const CHILD = { cwd: '/', env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' } }
 export const WAY_OUT = 'To use a Postgres of your own instead, set DATABASE_URL.'
@@ -48,7 +45,7 @@ export function locateBinaries(platform: string = process.platform, arch: string
   } catch (error) {
     const what = `No Postgres for ${platform}-${arch} is installed. \`npm ci\` brings it`
     const why = 'unless development or optional packages are left out or there is none for the platform'
-    throw new LocalDatabaseError(`${what}, ${why}. ${WAY_OUT}`, { cause: error })
+    throw new StartError(`${what}, ${why}. ${WAY_OUT}`, { cause: error })
   }
 }
 
@@ -149,8 +146,4 @@ async function giveTo({ uid, gid }: Account, folder: string): Promise<void> {
 
 export async function run(file: string, args: string[], account: Account = {}, signal?: AbortSignal) {
   return await promisify(execFile)(file, args, { ...CHILD, ...account, signal })
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message.trim() : String(error)
 }

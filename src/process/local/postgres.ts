@@ -6,15 +6,13 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { codeOf } from '../../database/faults.ts'
-import { findFreePort } from '../workers/free-port.ts'
+import { findFreePort, messageOf, StartError } from '../listen.ts'
 import {
   CHILD,
   type EmbeddedOptions,
   ensureCluster,
   findPrograms,
-  LocalDatabaseError,
   locateBinaries,
-  messageOf,
   openSite,
   run,
   type Site,
@@ -42,11 +40,11 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions, binaries =
     const what = `The local database in ${options.dataDir} could not be started`
     // Postgres and initdb have no locale of ours.
     if (codeOf(error) === 'ENOSPC' || messageOf(error).includes('No space left on device')) {
-      throw new LocalDatabaseError(`${what}, because the disk is full.`, { cause: error })
+      throw new StartError(`${what}, because the disk is full.`, { cause: error })
     }
     const isForbidden = /^(EACCES|EPERM)$/.test(codeOf(error) ?? '')
     const advice = isForbidden ? 'Run as the user to whom the folder belongs. ' : ''
-    throw new LocalDatabaseError(`${what}.\n${messageOf(error)}\n${advice}${WAY_OUT}`, { cause: error })
+    throw new StartError(`${what}.\n${messageOf(error)}\n${advice}${WAY_OUT}`, { cause: error })
   }
 }
 

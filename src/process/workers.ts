@@ -1,14 +1,17 @@
 import cluster, { type Worker } from 'node:cluster'
+import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AggregatorRegistry, Counter, type Registry } from 'prom-client'
-import { Problem } from '../../errors.ts'
-import type { LogStream } from '../../http/log-stream.ts'
-import type { Log } from '../../http/logs.ts'
-import type { System } from '../../system.ts'
-import type { FromPrimary, FromWorker, Metrics, Urls } from './worker.ts'
+import { Problem } from '../errors.ts'
+import type { LogStream } from '../http/log-stream.ts'
+import type { Log } from '../http/logs.ts'
+import type { System } from '../system.ts'
 
-/** The primary's side of its workers: starts them, replaces those that die, and gathers their log lines and metrics. */
+/**
+ * With several WORKERS: their primary starts them, replaces those that die, and gathers their log lines and metrics. All
+ * are of the same version, on one machine.
+ */
 
 /** Before a worker is replaced; doubled after each one that dies young, so that what cannot start does not spin. */
 const PAUSE_MS = 500
@@ -18,6 +21,16 @@ const METRICS_MS = 1_000
 const MAX_DEPARTED = 8
 
 type Env = Record<string, string | undefined>
+type Metrics = object[]
+
+/** Of the listeners that workers share. */
+interface Urls {
+  url: string
+  platformUrl: string
+}
+
+type FromWorker = ({ type: 'serving' } & Urls) | { type: 'metrics'; metrics: Metrics }
+type FromPrimary = { type: 'drain' } | { type: 'metrics' }
 
 interface Options {
   /** Of each worker, beside that of this process. */
@@ -26,23 +39,8 @@ interface Options {
   registry: Registry
   logStream: LogStream
   log: Pick<Log, 'error'>
-}
-
-export interface Workers {
-  /** Resolves when one of them serves. With 0, the first chooses a port. @throws Problem if one fails before */
-  start(ports: Ports): Promise<Urls>
-  isServing(): boolean
-  /** The text of all metrics: the sums of the workers', and of `own`. */
-  metrics(own: Registry): Promise<string>
-  /** Resolves when all of them have ended. */
-  drain(): Promise<void>
-  kill(): void
-}
-
-/** By their variables. */
-interface Ports {
-  PORT: number
-  PLATFORM_PORT: number
+  /** Aborted when this process is to stop. */
+  signal: AbortSignal
 }
 
 interface State {
@@ -55,11 +53,11 @@ interface State {
   onTold: (() => void)[]
 }
 
-export function createWorkers({ envs, system, registry, logStream, log }: Options): Workers {
+export function createWorkers({ envs, system, registry, logStream, log, signal }: Options) {
   const states = new Set<State>()
   const served = Promise.withResolvers<Urls>()
   let hasServed = false
-  let ports: Ports = { PORT: 0, PLATFORM_PORT: 0 }
+  let ports = { PORT: 0, PLATFORM_PORT: 0 }
   /** The counters of workers that have ended, by sums of several: a sum must not go down. */
   let departed: Metrics[] = []
   let isEnding = false
@@ -70,11 +68,8 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   })
 
   function fork(env: Env, pauseMs: number): void {
-    const worker = cluster.fork({
-      ...env,
-      PORT: String(ports.PORT),
-      PLATFORM_PORT: String(ports.PLATFORM_PORT),
-    })
+    const { PORT, PLATFORM_PORT } = ports
+    const worker = cluster.fork({ ...env, PORT: `${PORT}`, PLATFORM_PORT: `${PLATFORM_PORT}` })
     const startedAt = system.elapsed()
     const state: State = { worker, env, pauseMs, startedAt, isServing: false, told: [], onTold: [] }
     states.add(state)
@@ -96,7 +91,7 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
       hasServed = true
       ports = { PORT: portOf(message.url), PLATFORM_PORT: portOf(message.platformUrl) }
       served.resolve(message)
-      if (isEnding) send(state, { type: 'drain' })
+      if (isEnding) send(state.worker, { type: 'drain' })
     }
   }
 
@@ -136,38 +131,71 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   /** One that does not answer in time counts with what it told before. */
   async function askForMetrics(state: State): Promise<Metrics> {
     const told = new Promise<void>((resolve) => state.onTold.push(resolve))
-    send(state, { type: 'metrics' })
+    send(state.worker, { type: 'metrics' })
     await Promise.race([told, sleep(METRICS_MS, undefined, { ref: false })])
     return state.told
   }
 
+  /** Resolves when all of them have ended. */
+  async function drain(): Promise<void> {
+    isEnding = true
+    const running = [...states].map(({ worker }) => worker)
+    for (const worker of running) send(worker, { type: 'drain' })
+    await Promise.all(running.map(exitOf))
+  }
+
   return {
-    async start(chosen) {
+    /**
+     * Resolves when one of them serves. With 0, the first chooses a port.
+     * @throws Problem if one fails before, or the reason of `signal` if that comes before
+     */
+    async start(chosen: typeof ports): Promise<Urls> {
       ports = chosen
       cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
       const first = chosen.PORT === 0 || chosen.PLATFORM_PORT === 0 ? 1 : envs.length
       for (const env of envs.slice(0, first)) fork(env, PAUSE_MS / 2)
-      const urls = await served.promise
+      const urls = await Promise.race([served.promise, once(signal, 'abort').then(() => null)])
+      if (!urls || signal.aborted) {
+        await drain()
+        throw signal.reason
+      }
       for (const env of envs.slice(first)) replace(env, PAUSE_MS / 2)
       return urls
     },
     isServing: () => [...states].some(({ isServing }) => isServing),
-    async metrics(own) {
+    /** The text of all metrics: the sums of the workers', and of `own`. */
+    async metrics(own: Registry): Promise<string> {
       // Before the first wait: one that dies meanwhile must not be counted twice.
       const gone = departed
       const told = await Promise.all([...states].filter(({ isServing }) => isServing).map(askForMetrics))
       const all = [await own.getMetricsAsJSON(), ...gone, ...told]
       return await AggregatorRegistry.aggregate(all).metrics()
     },
-    async drain() {
-      isEnding = true
-      const running = [...states]
-      for (const state of running) send(state, { type: 'drain' })
-      await Promise.all(running.map(({ worker }) => exitOf(worker)))
-    },
+    drain,
     kill() {
       for (const { worker } of states) worker.process.kill('SIGKILL')
     },
+  }
+}
+
+/** The worker's end. */
+export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(reason: string): void }) {
+  const { worker } = cluster
+  if (!worker) throw new Error('this process is no worker')
+  worker.on('message', ({ type }: FromPrimary) => {
+    if (type === 'drain') onEnd('the primary asks for it')
+    else void registry.getMetricsAsJSON().then((metrics) => send(worker, { type, metrics }))
+  })
+  // Of a message to a primary that has just ended; `disconnect` follows.
+  worker.on('error', () => {})
+  worker.on('disconnect', () => {
+    // Otherwise Node ends the process at once, and requests with it.
+    worker.exitedAfterDisconnect = true
+    onEnd('the primary is gone')
+  })
+  return {
+    serving: ({ url, platformUrl }: Urls) => send(worker, { type: 'serving', url, platformUrl }),
+    hasPrimary: () => worker.isConnected(),
   }
 }
 
@@ -183,7 +211,7 @@ function portOf(url: string): number {
   return Number(new URL(url).port)
 }
 
-function send({ worker }: State, message: FromPrimary): void {
+function send(worker: Worker, message: FromPrimary | FromWorker): void {
   if (worker.isConnected()) worker.send(message)
 }
 

@@ -1,17 +1,15 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import type { Config } from '../config/config.ts'
 
-interface HostAndPort {
-  host: string
-  port: number
+type HostAndPort = Config['listen']
+
+/** Its message says what keeps the process from starting, and what to change. */
+export class StartError extends Error {
+  override name = 'StartError'
 }
 
-/** A listener that could not be opened. Its message names the variables. */
-export class ListenError extends Error {
-  override name = 'ListenError'
-}
-
-/** `listener` is how its variables begin. @throws ListenError */
+/** `listener` is how its variables begin. @throws StartError that names them */
 export async function listenAs<T>(
   listener: '' | 'OPS_' | 'PLATFORM_',
   at: HostAndPort,
@@ -20,10 +18,10 @@ export async function listenAs<T>(
   try {
     return await listen(at)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     const variables = `${listener}HOST=${at.host} and ${listener}PORT=${at.port}`
     const remedy = `Set ${listener}HOST to an IP address of this machine, without brackets, and ${listener}PORT to a free port.`
-    throw new ListenError(`Cannot listen at ${variables}: ${reason}. ${remedy}`, { cause: error })
+    throw new StartError(`Cannot listen at ${variables}: ${reason}. ${remedy}`, { cause: error })
   }
 }
 
@@ -34,4 +32,8 @@ export async function findFreePort(at: HostAndPort): Promise<number> {
   const bound = probe.address()
   await once(probe.close(), 'close')
   return typeof bound === 'object' && bound ? bound.port : at.port
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message.trim() : String(error)
 }
