@@ -1,14 +1,10 @@
 import type { Server } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import type { Registry } from 'prom-client'
 import { buildApp } from '../app.ts'
-import type { Config } from '../config/config.ts'
 import type { Connection } from '../database/connect.ts'
-import type { LogStream } from '../http/log-stream.ts'
 import { showHashing } from '../http/metrics.ts'
 import { createLimitedHasher } from '../limits/admission.ts'
-import type { System } from '../system.ts'
 
 /** What each process that answers requests has: the app, its listeners, and its password hashing. */
 
@@ -16,16 +12,10 @@ import type { System } from '../system.ts'
 const DRAIN_DEADLINE_MS = 8_000
 const LONGEST_ARRIVAL_MS = 1_000
 
-interface Options {
-  config: Config
-  connection: Connection
-  system: System
-  registry: Registry
-  logStream: LogStream
-}
+type Options = Omit<Parameters<typeof buildApp>[0], 'db' | 'auditDb' | 'hasher'>
 
 /** @throws the error of a port that is in use */
-export async function startServing({ connection, ...options }: Options) {
+export async function startServing({ connection, ...options }: Options & { connection: Connection }) {
   const { config, registry } = options
   // One of libuv's threads is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))

@@ -54,13 +54,13 @@ export async function openSite(options: EmbeddedOptions, binaries: Binaries) {
   const dataDir = await fs.realpath(options.dataDir)
   const makePassword = () => options.randomBytes(24).toString('base64url')
   const password = await readOrCreate(dataDir, 'postgres.password', makePassword)
-  const { home, account } = IS_ROOT ? await choosePlace(dataDir, password) : { home: dataDir, account: {} }
-  const [cluster, log] = [join(home, 'postgres'), join(dataDir, 'postgres.log')]
-  const lockFile = join(cluster, 'postmaster.pid')
-  return { ...options, binaries, dataDir, password, account, cluster, lockFile, log }
+  const { home, account } = IS_ROOT ? await chooseHome(dataDir, password) : { home: dataDir, account: {} }
+  const cluster = join(home, 'postgres')
+  const files = { cluster, lockFile: join(cluster, 'postmaster.pid'), log: join(dataDir, 'postgres.log') }
+  return { ...options, binaries, dataDir, password, account, ...files }
 }
 
-async function choosePlace(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
+async function chooseHome(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
   // With the password: deleting the data folder leads to a new database here, too.
   const key = createHash('sha256').update(`${dataDir}\0${password}`).digest('hex').slice(0, 16)
   const outside = join(SYSTEM_DIR, key)
@@ -86,7 +86,7 @@ async function findAccount(): Promise<Account> {
   throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as another user.')
 }
 
-/** A killed initdb leaves half a cluster behind, so that it works in a scratch folder. */
+/** A killed initdb leaves half a cluster behind, so it works in a scratch folder. */
 export async function ensureCluster(
   { cluster, account, password, signal }: Site,
   programs: string,
@@ -108,9 +108,9 @@ export async function ensureCluster(
 
 /** The folder of Postgres's programs: a copy if the package's links cannot be made or the account cannot reach it. */
 export async function findPrograms({ dataDir, account, binaries: { folder, name } }: Site): Promise<string> {
-  const tryIn = async (place: string) => {
-    const programs = join(place, 'native/bin')
-    await makeLinks(place)
+  const tryIn = async (base: string) => {
+    const programs = join(base, 'native/bin')
+    await makeLinks(base)
     await run(join(programs, 'postgres'), ['--version'], account).catch((error) => {
       throw new Error(`The Postgres ${name} does not run on this machine: ${messageOf(error)}`)
     })
