@@ -16,9 +16,9 @@ import {
   openSite,
   run,
   type Site,
+  unless,
   WAY_OUT,
-} from './cluster.ts'
-import { unless } from './data-folder.ts'
+} from './data-folder.ts'
 
 /**
  * The Postgres that is used if none is configured: a real server from npm, with data in the data folder. The process
