@@ -176,10 +176,7 @@ export async function readOrCreate(folder: string, name: string, make: () => str
 }
 
 /** What `make` returns, a path in the scratch folder, becomes the folder. One of several concurrent calls creates it. */
-export async function createFolder(
-  folder: string,
-  make: (scratch: string) => Promise<string>,
-): Promise<void> {
+async function createFolder(folder: string, make: (scratch: string) => Promise<string>): Promise<void> {
   await withScratch(folder, async (scratch) => await fs.rename(await make(scratch), folder)).catch(
     (error) => {
       // If a call was faster, the scratch folder can be gone.
@@ -198,7 +195,7 @@ async function withScratch(path: string, work: (scratch: string) => Promise<void
   await work(scratch).finally(() => remove(scratch))
 }
 
-export async function makeFolder(path: string, mode: number): Promise<void> {
+async function makeFolder(path: string, mode: number): Promise<void> {
   if (await fs.mkdir(path, { recursive: true, mode })) await fs.chmod(path, mode)
 }
 
