@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { invalidField, Problem } from '../errors.ts'
-import { preferredType } from '../http/accept.ts'
 import type { Context } from '../http/context.ts'
+import { preferredType } from '../http/headers.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'

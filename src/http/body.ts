@@ -1,13 +1,14 @@
 import type { IncomingMessage } from 'node:http'
-import { type TSchema, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type BodyBudget, openBody, passUnusedBody } from '../edge/bodies.ts'
 import { lingerIfUnread } from '../edge/refusals.ts'
 import { Problem } from '../errors.ts'
 import { networkOf } from '../limits/client.ts'
+import { optionalBody } from './fields.ts'
+import { toProblem } from './problems.ts'
 import { parseStrictJson } from './strict-json.ts'
-import { toProblem } from './to-problem.ts'
 
 const TOKEN = "[\\w!#$%&'*+.^`|~-]+"
 const PARAMETER = `charset=(?:utf-?8|"utf-?8")|(?!charset=)${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*")`
@@ -31,11 +32,6 @@ function requireObject(value: unknown): object {
   throw new Problem('invalid_request', 'The body must be one JSON object.', {
     errors: [{ path: '', message: 'must be an object' }],
   })
-}
-
-/** The schema of an optional body. Fastify validates a missing body as null. */
-export function optionalBody<Body extends TSchema>(schema: Body) {
-  return Type.Union([schema, Type.Null()])
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false })

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
-import { toProblem } from './to-problem.ts'
+import { toProblem } from './problems.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -25,6 +25,11 @@ export const body = <Properties extends TProperties>(
   options?: ObjectOptions,
 ) => Type.Object(properties, { additionalProperties: false, ...options, title, description })
 
+/** The schema of an optional body. Fastify validates a missing body as null. */
+export function optionalBody<Body extends TSchema>(schema: Body) {
+  return Type.Union([schema, Type.Null()])
+}
+
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
 

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
-import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
+import fastifyCors from '@fastify/cors'
 import fastifyHelmet from '@fastify/helmet'
-import fastify, { type FastifyPluginAsync } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 /** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
@@ -43,11 +43,30 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
-const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app, { commonHeaders }) => {
+interface Options {
+  commonHeaders: CommonHeaders
+  dashboardOrigins: string[]
+}
+
+async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }: Options): Promise<void> {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id))
     done()
   })
+  if (dashboardOrigins.length > 0) {
+    await app.register(fastifyCors, {
+      // With the list, the plugin would send other origins all CORS headers except the one with the origin.
+      origin: (origin, callback) =>
+        callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
+      credentials: true,
+      // Those that a preflight names: tracing libraries add their own.
+      methods: ['GET', 'POST', 'PATCH', 'DELETE'],
+      exposedHeaders: EXPOSED,
+      maxAge: 600,
+      // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
+      strictPreflight: false,
+    })
+  }
   let isClosing = false
   app.addHook('preClose', async () => {
     isClosing = true
@@ -59,25 +78,30 @@ const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app,
   })
 }
 
-const cors: FastifyPluginAsync<{ dashboardOrigins: string[] }> = async (app, { dashboardOrigins }) => {
-  if (dashboardOrigins.length === 0) return
-  await app.register(fastifyCors, corsOptions(dashboardOrigins))
-}
+export const headersPlugin = fp(plugin, { name: 'headers', dependencies: ['problems'] })
 
-function corsOptions(dashboardOrigins: string[]): FastifyCorsOptions {
-  return {
-    // With the list, the plugin would send other origins all CORS headers except the one with the origin.
-    origin: (origin, callback) =>
-      callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
-    credentials: true,
-    // Those that a preflight names: tracing libraries add their own.
-    methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-    exposedHeaders: EXPOSED,
-    maxAge: 600,
-    // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
-    strictPreflight: false,
-  }
-}
+/** A media range and its parameters, whose values can be quoted. */
+const RANGE = /([^\s,;"]+)((?:\s*;\s*[^\s,;="]+(?:=(?:[^\s,;"]+|"(?:[^"\\]|\\.)*"))?)*)/g
+const WEIGHT = /;\s*q=([\d.]+)/
 
-export const headersPlugin = fp(plugin, { name: 'headers' })
-export const corsPlugin = fp(cors, { name: 'cors', dependencies: ['headers'] })
+/**
+ * Which of `types` an Accept header prefers (RFC 9110, section 12.5.1); of equal ones the one that it names, then the first. Parameters
+ * other than the weight are ignored. The first also stands for no header, and for one that accepts none of them.
+ */
+export function preferredType<Type extends string>(
+  accept: string | undefined,
+  types: readonly [Type, ...Type[]],
+): Type {
+  const weights = new Map<string, number>()
+  for (const [, range = '', parameters = ''] of (accept ?? '').toLowerCase().matchAll(RANGE))
+    weights.set(range, Number(WEIGHT.exec(parameters)?.[1] ?? 1))
+  const ranked = types.map((type) => {
+    const ranges = [type, type.replace(/\/.*/, '/*'), '*/*']
+    const breadth = ranges.findIndex((range) => weights.has(range))
+    return { type, breadth, weight: weights.get(ranges[breadth] ?? '') ?? 0 }
+  })
+  const [best] = ranked
+    .filter(({ weight }) => weight > 0)
+    .toSorted((one, other) => other.weight - one.weight || one.breadth - other.breadth)
+  return best?.type ?? types[0]
+}

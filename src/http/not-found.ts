@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
-import { preferredType } from './accept.ts'
+import { preferredType } from './headers.ts'
 import { sendNotFoundPage } from './pages.ts'
 
 /** In place of a path with a broken %-escape, which the router would answer itself, without any hook. No route has it. */

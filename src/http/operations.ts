@@ -1,5 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyPluginAsync, FastifySchema, FastifyTypeProvider, RawServerDefault } from 'fastify'
+import type {
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifySchema,
+  FastifyTypeProvider,
+  RawServerDefault,
+} from 'fastify'
 import fp from 'fastify-plugin'
 
 export type Routes<Context> = FastifyPluginAsyncTypebox<{ context: Context }>
@@ -17,3 +23,15 @@ export function scopedRoutes<Options extends object, Provider extends FastifyTyp
 ) {
   return fp(routes, { name, dependencies, encapsulate: true })
 }
+
+/** Admits requests without a credential, up to the limit of their network. */
+async function guard(app: FastifyInstance): Promise<void> {
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = []
+    // After the route's own hooks, so that requests that they refuse as overloaded are not counted.
+    if (!route.config?.hasOwnLimits) route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
+  })
+}
+
+export const publicGuard = fp(guard, { name: 'public-guard', dependencies: ['memory-limits'] })

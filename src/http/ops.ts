@@ -6,7 +6,7 @@ import type { Connection } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 import { isSettled } from '../database/start.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
-import { toProblem } from './to-problem.ts'
+import { toProblem } from './problems.ts'
 
 /** A probe that gets no answer within some seconds says less than one that gets a 503. */
 const PROBE_MS = 1_000

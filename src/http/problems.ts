@@ -1,37 +1,21 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { isUnavailable } from '../database/faults.ts'
 import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
-import { toProblem } from './to-problem.ts'
 
 /** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.setErrorHandler(async (error, request, reply) => {
     const isCutOff = request.raw.destroyed && !request.raw.complete
     const met = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
-    logIfOurs(met, request)
-    const problem = await countIfRefused(met, request)
-    Object.assign(request.logContext, logContextOf(problem))
-    // Further bytes of the connection cannot be trusted, or are not worth reading.
-    if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
-      reply.header('connection', 'close')
-    }
+    if (met.code === 'internal_error') logFault(request, 'error', met)
+    if (met.code === 'unavailable') logFault(request, 'warn', met)
+    const [, category] = catalogue[met.code]
+    // A refused credential can be a guess. Sign-in and signatures have their own counters.
+    const isCounted = category === 'authentication' && !OWN_COUNTERS.has(met.code)
+    const problem = isCounted ? await app.limits.refusal(request).then(() => met, toProblem) : met
     return sendProblem(problem, request, reply)
   })
-
-  /** Counts a refused credential, since it can be a guess. Sign-in and signatures have their own counters. */
-  async function countIfRefused(problem: Problem, request: FastifyRequest): Promise<Problem> {
-    const [, category] = catalogue[problem.code]
-    if (category !== 'authentication' || OWN_COUNTERS.has(problem.code)) return problem
-    return await app.limits.refusal(request).then(() => problem, toProblem)
-  }
-}
-
-function logContextOf({
-  code,
-  extras: { reason, limit, logContext },
-}: Problem): FastifyRequest['logContext'] {
-  const isLimited = code === 'rate_limited'
-  return { ...logContext, code, ...(reason && { reason }), ...(isLimited && limit && { limit: limit.name }) }
 }
 
 const OWN_COUNTERS = new Set<ProblemCode>([
@@ -40,20 +24,23 @@ const OWN_COUNTERS = new Set<ProblemCode>([
   'second_factor_required',
 ])
 
-function logIfOurs(problem: Problem, request: FastifyRequest): void {
-  if (problem.code !== 'internal_error' && problem.code !== 'unavailable') return
-  const level = problem.code === 'unavailable' ? 'warn' : 'error'
-  request.log[level]({ requestId: request.id, err: problem.cause }, problem.code)
+function logFault(request: FastifyRequest, level: 'warn' | 'error', { code, cause }: Problem): void {
+  request.log[level]({ requestId: request.id, err: cause }, code)
 }
 
 function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { extras, code } = problem
+  const { code, message, extras } = problem
+  const { reason, limit, logContext, retryAfterSeconds, headers = {} } = extras
+  Object.assign(request.logContext, logContext, { code }, reason && { reason })
+  if (code === 'rate_limited' && limit) request.logContext.limit = limit.name
+  if (limit) request.limit = limit
+  // Further bytes of the connection cannot be trusted, or are not worth reading.
+  if (code === 'malformed_http' || code === 'headers_too_large') reply.header('connection', 'close')
   const status = statusOfProblem(problem)
-  if (status === 401) reply.header('www-authenticate', challenge(code, problem.message))
-  if (extras.limit) request.limit = extras.limit
-  if (extras.retryAfterSeconds !== undefined) reply.header('retry-after', extras.retryAfterSeconds)
-  if (extras.headers) reply.headers(extras.headers)
-  return reply.code(status).type('application/problem+json; charset=utf-8').send(toReply(problem, request.id))
+  if (status === 401) reply.header('www-authenticate', challenge(code, message))
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds)
+  reply.headers(headers).code(status).type('application/problem+json; charset=utf-8')
+  return reply.send(toReply(problem, request.id))
 }
 
 const WITHOUT_TOKEN = new Set<ProblemCode>([
@@ -77,5 +64,89 @@ function challenge(code: ProblemCode, detail: string): string {
 export const problemsPlugin = fp(plugin, {
   name: 'problems',
   // It also uses memory-limits, which are registered later, but before the first request.
-  dependencies: ['observe', 'headers'],
+  dependencies: ['observe'],
 })
+
+/** Maps an error to the problem that the client gets. An unknown error becomes `internal_error`. */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  if (isUnavailable(error)) {
+    return new Problem('unavailable', 'The service cannot reach its database; try again in a moment.', {
+      retryAfterSeconds: 1,
+      cause: error,
+    })
+  }
+  return (
+    (isFastifyError(error) && fromFastify(error)) ||
+    new Problem('internal_error', 'Something went wrong here; the request id helps to find out what.', {
+      cause: error,
+    })
+  )
+}
+
+function isFastifyError(error: unknown): error is FastifyError {
+  return error instanceof Error && 'code' in error
+}
+
+function fromFastify(error: FastifyError): Problem | null {
+  if (error.validation) return fromValidation(error.validation, error.validationContext)
+  const known = FRAMEWORK[error.code]
+  if (known) return new Problem(...known)
+  const isRefusal = error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500
+  return isRefusal ? new Problem('malformed_http', 'The request is not valid HTTP.') : null
+}
+
+const FRAMEWORK: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this endpoint takes.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_http', 'The body is not as long as Content-Length says.'],
+}
+
+type Fault = NonNullable<FastifyError['validation']>[number]
+
+/** These replace the validator's messages, which use the terms of schemas. */
+const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
+const FORMATS: Record<string, string> = {
+  'idn-email': 'must be an e-mail address',
+  uuid: 'must be a UUID',
+  'date-time': 'must be a time (RFC 3339), such as 2026-11-20T10:15:00Z',
+}
+const NOT_VALID = 'is not valid'
+
+function messageOf(fault: Fault, isInQuery: boolean): string {
+  const { keyword, params, message = NOT_VALID } = fault
+  const {
+    type,
+    minimum,
+    maximum,
+    'x-must': rule = NOT_VALID,
+  } = 'parentSchema' in fault ? Object(fault.parentSchema) : {}
+  if (isInQuery && type === 'integer') return `must be a whole number from ${minimum} to ${maximum}`
+  const known = MESSAGES[keyword] ?? FORMATS[String(params['format'])]
+  if (known !== undefined) return known
+  // A pattern means nothing to people, so its schema says the rule in words.
+  if (keyword === 'pattern') return String(rule)
+  const { allowedValues } = params
+  return Array.isArray(allowedValues) ? `must be one of ${allowedValues.join(', ')}` : message
+}
+
+const MAX_ERRORS = 10
+
+function fromValidation(validation: Fault[], context: FastifyError['validationContext']): Problem {
+  const prefix = context === 'body' ? '' : `/${context ?? ''}`
+  // For an optional body or a union, only the errors inside one of the forms help the client.
+  const helpful = validation.filter(
+    ({ keyword, params }) =>
+      keyword !== 'anyOf' && keyword !== 'if' && !(keyword === 'type' && params['type'] === 'null'),
+  )
+  const errors = (helpful.length > 0 ? helpful : validation).slice(0, MAX_ERRORS).map((fault) => {
+    const { instancePath, keyword, params } = fault
+    const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
+    return {
+      path: `${prefix}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
+      message: messageOf(fault, context === 'querystring'),
+    }
+  })
+  return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {
+    errors,
+  })
+}

@@ -1,8 +1,16 @@
 import { isUtf8 } from 'node:buffer'
-import { canonicalNumber, holdsAsWritten, isInRange } from './json-numbers.ts'
-import { pointerTo } from './json-pointer.ts'
-import { inexact, malformed, notJson, outOfRange, tooDeep } from './json-refusals.ts'
-import { Pieces } from './pieces.ts'
+import {
+  canonicalNumber,
+  holdsAsWritten,
+  inexact,
+  isInRange,
+  malformed,
+  notJson,
+  outOfRange,
+  Pieces,
+  pointerTo,
+  tooDeep,
+} from './json-parts.ts'
 
 const MAX_DEPTH = 32
 const SHORT_ESCAPES = '"\\bfnrt'

@@ -1,6 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox'
-import { optionalBody } from '../http/body.ts'
-import { body, field, object, Time } from '../http/fields.ts'
+import { body, field, object, optionalBody, Time } from '../http/fields.ts'
 
 /** Service passwords in requests and responses. */
 

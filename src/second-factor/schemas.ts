@@ -1,6 +1,5 @@
 import { type TProperties, Type } from '@sinclair/typebox'
-import { optionalBody } from '../http/body.ts'
-import { field, Id, MailCode, Time, Uuid } from '../http/fields.ts'
+import { field, Id, MailCode, optionalBody, Time, Uuid } from '../http/fields.ts'
 
 export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type Method = (typeof METHODS)[number]

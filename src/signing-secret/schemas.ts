@@ -1,6 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { optionalBody } from '../http/body.ts'
-import { field, Time, Uuid } from '../http/fields.ts'
+import { field, optionalBody, Time, Uuid } from '../http/fields.ts'
 
 /** Why requests with events are refused, as their company is told. */
 export const REFUSAL_REASONS = [

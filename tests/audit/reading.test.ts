@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { preferredType } from '../../src/http/accept.ts'
+import { preferredType } from '../../src/http/headers.ts'
 import { changeUserRole, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../support/problem.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { isItemFault } from '../../src/database/faults.ts'
-import { toProblem } from '../../src/http/to-problem.ts'
+import { toProblem } from '../../src/http/problems.ts'
 
 const failure = (code: string) => Object.assign(new Error('no way'), { code })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { Problem } from '../../src/errors.ts'
-import { withSpellings } from '../../src/http/json-numbers.ts'
+import { withSpellings } from '../../src/http/json-parts.ts'
 import { type KeptObject, parseStrictJson } from '../../src/http/strict-json.ts'
 import { times } from '../support/test-service.ts'
 
