@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely'
 import pg from 'pg'
 import { LruMap } from 'toad-cache'
-import { ConnectionError, isPoisonous, StandbyError } from './faults.ts'
+import { type AwaitAnswer, ConnectionError, isPoisonous, StandbyError, watchForSilence } from './faults.ts'
 import type { Database } from './schema.ts'
 import {
   AUDIT_POOL_SIZE,
@@ -14,7 +14,6 @@ import {
   type Settings,
   toStatements,
 } from './settings.ts'
-import { type AwaitAnswer, watchForSilence } from './silence.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
 export type Executor = Kysely<Database>
@@ -28,12 +27,7 @@ export interface Connection {
   health: Kysely<Database>
   /** For migrations and operators: no statement timeout. */
   maintenance: Kysely<Database>
-  pool: {
-    readonly totalCount: number
-    readonly idleCount: number
-    readonly waitingCount: number
-    readonly options: { readonly max: number }
-  }
+  pool: Pick<pg.Pool, 'totalCount' | 'idleCount' | 'waitingCount' | 'options'>
   close(): Promise<void>
 }
 
@@ -55,11 +49,8 @@ const GOLDEN_RATIO = 0.618_034
 const names = new Map<string, string>()
 
 function statementName(text: string): string {
-  let name = names.get(text)
-  if (!name) {
-    name = createHash('sha256').update(text).digest('base64url').slice(0, 24)
-    names.set(text, name)
-  }
+  const name = names.get(text) ?? hash('sha256', text, 'base64url').slice(0, 24)
+  names.set(text, name)
   return name
 }
 
@@ -151,10 +142,7 @@ export function connect({
   }
   const { db: health } = open(1, FOR_PROBES)
   const { db: probes } = open(1, FOR_PROBES)
-  const awaitAnswer = watchForSilence({
-    probe: () => ping(probes),
-    patienceMs: PATIENCE_MS * timeoutScale,
-  })
+  const awaitAnswer = watchForSilence(() => ping(probes), PATIENCE_MS * timeoutScale)
   const { pool, db } = open(poolSize, forRequests(timeoutScale), awaitAnswer)
   const { db: auditDb } = open(AUDIT_POOL_SIZE, forAuditReads(timeoutScale), awaitAnswer)
   const { db: maintenance } = open(1, FOR_MAINTENANCE)
@@ -169,6 +157,24 @@ export function connect({
       // A server that does not answer does not close its end either.
       await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
     },
+  }
+}
+
+/** Runs a transaction and returns its outcome. `throw rollBack(outcome)` returns that one, and nothing is written. */
+export async function transact<Outcome>(
+  db: Kysely<Database>,
+  work: (tx: Tx, rollBack: (outcome: Outcome) => Error) => Promise<Outcome>,
+): Promise<Outcome> {
+  let rollback: { error: Error; outcome: Outcome } | undefined
+  const rollBack = (outcome: Outcome) => {
+    rollback = { error: new Error('rolled back'), outcome }
+    return rollback.error
+  }
+  try {
+    return await db.transaction().execute((tx) => work(tx, rollBack))
+  } catch (error) {
+    if (rollback && error === rollback.error) return rollback.outcome
+    throw error
   }
 }
 

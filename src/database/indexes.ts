@@ -1,43 +1,86 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { isCollated, REPLACEMENTS, type Replacement } from './byte-order.ts'
+import type { Executor } from './connect.ts'
 import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** Indexes of tables that grow without end. A migration would refuse writes until they are built; here, writes go on. */
-const INDEXES = [
-  {
-    name: 'events_by_feed_position',
-    // Many events have the same position, so an entry takes few bytes.
-    create: sql`create index concurrently events_by_feed_position on events (feed_position)`,
-    drop: sql`drop index concurrently events_by_feed_position`,
-  },
+/** Indexes that are built beside requests: a migration would refuse writes until they are built. */
+
+interface Index {
+  table: string
+  name: string
+  columns: RawBuilder<unknown>
+  /** Whose name it takes when it is built. Postgres's names of constraints end in `_pkey` and `_key`. */
+  former?: string
+  /** Of the partitioned table, of which it becomes a part. */
+  parent?: string
+}
+
+const INDEXES: Index[] = [
+  // Many events have the same position, so an entry takes few bytes.
+  { table: 'events', name: 'events_by_feed_position', columns: sql`(feed_position)` },
+  ...inByteOrder('events', { events_pkey: sql`(company_id, event_id text_pattern_ops)` }),
+  ...inByteOrder('users', {
+    users_company_id_email_key: sql`(company_id, email text_pattern_ops)`,
+    // Postgres 18 also finds users by ID in it, as if the name were not there.
+    users_by_name: sql`(company_id, lower(name) collate "C", user_id) where status <> 'deleted'`,
+    users_by_proven_email: sql`(email text_pattern_ops) where email_verified_at is not null`,
+  }),
+  ...inByteOrder('companies', { companies_handle_key: sql`(handle text_pattern_ops)` }),
+  ...inByteOrder('company_handles', { company_handles_pkey: sql`(handle text_pattern_ops)` }),
+  ...inByteOrder('invitations', {
+    invitations_company_id_email_key: sql`(company_id, email text_pattern_ops)`,
+  }),
+  ...inByteOrder('one_time_tokens', {
+    one_time_tokens_pkey: sql`(company_id, purpose text_pattern_ops, email text_pattern_ops, token_hash)`,
+  }),
+  ...inByteOrder('rate_counters', { rate_counters_pkey: sql`(counter text_pattern_ops)` }),
+  ...inByteOrder('signing_keys', { signing_keys_key_id_key: sql`(key_id text_pattern_ops)` }),
+  ...inByteOrder('refused_sign_ins', {
+    refused_sign_ins_pkey: sql`(company_id, minute, network text_pattern_ops, kind text_pattern_ops)`,
+  }),
+  ...inByteOrder('refused_requests', {
+    refused_requests_pkey: sql`(company_id, minute, reason text_pattern_ops, network text_pattern_ops)`,
+  }),
+  ...inByteOrder('service_sign_ins', {
+    service_sign_ins_pkey: sql`(company_id, minute, user_id, network text_pattern_ops)`,
+  }),
+  ...inByteOrder('mail_outbox', {
+    mail_outbox_turns: sql`(recipient text_pattern_ops, (coalesce(counted_at, failed_at) is null), turn, mail_id)
+      where network is not null`,
+    mail_outbox_networks: sql`(recipient text_pattern_ops, wider_network text_pattern_ops, turn) where network is not null`,
+    mail_outbox_resets: sql`(company_id, recipient text_pattern_ops)
+      where kind = 'password_reset' and sent_at is null and failed_at is null`,
+  }),
 ]
+
+/**
+ * Indexes of emails, handles, IDs, and names of counters and keys, in the order of their bytes. An index in the order of a
+ * collation finds only some of its rows once the data is moved to a system that sorts differently: accounts are locked out,
+ * and an email registers twice.
+ *
+ * text_pattern_ops compares bytes as collate "C" does, but leaves the column as it is. So the order in which instances of the
+ * previous release lock rows stays the same, and so do the result types of statements that they have prepared.
+ */
+function inByteOrder(table: string, columnsOf: Record<string, RawBuilder<unknown>>): Index[] {
+  return Object.entries(columnsOf).map(([former, columns]) => {
+    return { table, name: `${former}_by_bytes`, columns, former }
+  })
+}
 
 /** Of audit_events. Migration 0020 makes them without those of the partitions, and partitions that come later have them. */
-const PARTITIONED = [
-  {
-    parent: 'audit_events_by_action',
-    columns: sql`(company_id, action text_pattern_ops, occurred_at, audit_id)`,
-  },
-  {
-    parent: 'audit_events_by_actor',
-    columns: sql`(company_id, actor text_pattern_ops, occurred_at, audit_id)`,
-  },
-  {
-    parent: 'audit_events_by_actor_and_action',
-    columns: sql`(company_id, actor text_pattern_ops, action text_pattern_ops, occurred_at, audit_id)`,
-  },
-]
-
-type Index = (typeof INDEXES)[number] | Replacement | Awaited<ReturnType<typeof listOfPartitions>>[number]
+const PARTITIONED: Record<string, RawBuilder<unknown>> = {
+  audit_events_by_action: sql`(company_id, action text_pattern_ops, occurred_at, audit_id)`,
+  audit_events_by_actor: sql`(company_id, actor text_pattern_ops, occurred_at, audit_id)`,
+  audit_events_by_actor_and_action: sql`(company_id, actor text_pattern_ops, action text_pattern_ops, occurred_at, audit_id)`,
+}
 
 const LOCK = 1_903_211_786
 const RETRY_MS = 1_000
 
 /** Safe in several instances, and after one that was broken off. */
 export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) => void): Promise<void> {
-  for (const index of [...INDEXES, ...REPLACEMENTS, ...(await listOfPartitions(db))]) {
+  for (const index of [...INDEXES, ...(await listOfPartitions(db))]) {
     for (let waits = 0; !(await isDone(db, index)); waits += 1) {
       if (waits === 1)
         onWait(
@@ -50,51 +93,66 @@ export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) 
 }
 
 /** The indexes that partitions lack. */
-async function listOfPartitions(db: Kysely<Database>) {
-  const { rows } = await sql<{ parent: string; partition: string }>`
-    select parent, c.relname as partition
-    from unnest(${PARTITIONED.map(({ parent }) => parent)}::text[]) parent
+async function listOfPartitions(db: Kysely<Database>): Promise<Index[]> {
+  const { rows } = await sql<{ parent: string; table: string }>`
+    select parent, c.relname as table from unnest(${Object.keys(PARTITIONED)}::text[]) parent
     cross join pg_inherits p join pg_class c on c.oid = p.inhrelid
     where p.inhparent = to_regclass('audit_events') and not exists (
       select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
       where i.inhparent = to_regclass(parent) and x.indrelid = p.inhrelid
     )`.execute(db)
-  return rows.flatMap(({ parent, partition }) => {
-    const name = parent.replace('audit_events', partition)
-    return PARTITIONED.filter((one) => one.parent === parent).map(({ columns }) => ({
+  return rows.map(({ parent, table }) => {
+    return {
+      table,
+      name: parent.replace('audit_events', table),
+      columns: PARTITIONED[parent] ?? sql``,
       parent,
-      name,
-      create: sql`create index concurrently ${sql.table(name)} on ${sql.table(partition)} ${columns}`,
-      drop: sql`drop index concurrently ${sql.table(name)}`,
-      swap: [sql`alter index ${sql.table(parent)} attach partition ${sql.table(name)}`],
-    }))
+    }
   })
 }
 
-async function isDone(db: Kysely<Database>, index: Index): Promise<boolean> {
-  if ('former' in index) return !(await isCollated(db, index.former))
-  if ('parent' in index) return await isAttached(db, index)
-  return (await stateOf(db, index)) === 'valid'
+async function isDone(db: Executor, { name, former, parent }: Index): Promise<boolean> {
+  if (former !== undefined)
+    return !(await isFound(db, sql`${collated} and i.indexrelid = to_regclass(${former})`))
+  if (parent === undefined) return await isValid(db, name)
+  return await isFound(
+    db,
+    sql`select from pg_inherits where inhrelid = to_regclass(${name}) and inhparent = to_regclass(${parent})`,
+  )
+}
+
+async function isValid(db: Executor, name: string): Promise<boolean> {
+  return await isFound(db, sql`select from pg_index where indisvalid and indexrelid = to_regclass(${name})`)
+}
+
+async function isFound(db: Executor, query: RawBuilder<unknown>): Promise<boolean> {
+  const { rows } = await query.execute(db)
+  return rows.length > 0
 }
 
 /** Nothing if another instance does. To wait for its lock in a transaction would be a deadlock: the build waits for all that are open. */
 async function build(db: Kysely<Database>, index: Index): Promise<void> {
+  const [name, table] = [sql.table(index.name), sql.table(index.table)]
+  const unique = index.former?.endsWith('key') ? sql`unique` : sql``
   await db.connection().execute(async (one) => {
-    const { rows } = await sql<{ isOurs: boolean; lockTimeout: string }>`
-      select pg_try_advisory_lock(${LOCK}::int) as "isOurs", current_setting('lock_timeout') as "lockTimeout"`.execute(
-      one,
-    )
-    if (!rows[0]?.isOurs) return
+    const { isOurs, lockTimeout } = await one
+      .selectNoFrom(({ fn, lit, val }) => [
+        fn<boolean>('pg_try_advisory_lock', [lit(LOCK)]).as('isOurs'),
+        fn<string>('current_setting', [val('lock_timeout')]).as('lockTimeout'),
+      ])
+      .executeTakeFirstOrThrow()
+    if (!isOurs) return
     try {
       if (await isDone(one, index)) return
       // It waits for transactions that are open, and nobody waits for it.
       await sql`set lock_timeout = 0`.execute(one)
-      const state = await stateOf(one, index)
-      if (state === 'invalid') await index.drop.execute(one)
-      if (state !== 'valid') await index.create.execute(one)
-      if ('swap' in index) await swap(one, index.swap)
+      if (!(await isValid(one, index.name))) {
+        await sql`drop index concurrently if exists ${name}`.execute(one)
+        await sql`create ${unique} index concurrently ${name} on ${table} ${index.columns}`.execute(one)
+      }
+      await settle(one, index)
     } finally {
-      await sql`select pg_advisory_unlock(${LOCK}::int), set_config('lock_timeout', ${rows[0].lockTimeout}, false)`.execute(
+      await sql`select pg_advisory_unlock(${LOCK}), set_config('lock_timeout', ${lockTimeout}, false)`.execute(
         one,
       )
     }
@@ -102,7 +160,20 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
 }
 
 /** Takes moments. Requests wait behind it while it waits for its table, so it soon leaves it to the next try. */
-async function swap(one: Kysely<Database>, statements: RawBuilder<unknown>[]): Promise<void> {
+async function settle(one: Kysely<Database>, { table, name, former, parent }: Index): Promise<void> {
+  const [on, built] = [sql.table(table), sql.table(name)]
+  const statements: RawBuilder<unknown>[] = []
+  if (parent !== undefined) statements.push(sql`alter index ${sql.table(parent)} attach partition ${built}`)
+  if (former !== undefined) {
+    const kept = sql.table(former)
+    statements.push(
+      sql`alter table ${on} drop constraint if exists ${kept}`,
+      sql`drop index if exists ${kept}`,
+      sql`alter index ${built} rename to ${kept}`,
+    )
+    // A primary key cannot have it. Logical replication finds rows by the index instead.
+    if (former.endsWith('_pkey')) statements.push(sql`alter table ${on} replica identity using index ${kept}`)
+  }
   try {
     await one.transaction().execute(async (tx) => {
       await sql`set local lock_timeout = '500ms'`.execute(tx)
@@ -113,23 +184,29 @@ async function swap(one: Kysely<Database>, statements: RawBuilder<unknown>[]): P
   }
 }
 
-async function isAttached(
-  db: Kysely<Database>,
-  { name, parent }: { name: string; parent: string },
-): Promise<boolean> {
-  const { rows } = await sql`
-    select from pg_inherits where inhrelid = to_regclass(${name}) and inhparent = to_regclass(${parent})`.execute(
+/** Indexes whose order depends on a collation. */
+const collated = sql`
+  select i.indexrelid from pg_index i
+  where exists (
+    select from unnest(i.indcollation::oid[], i.indclass::oid[]) as key (collation_oid, class_oid)
+    join pg_opclass c on c.oid = key.class_oid
+    where key.collation_oid not in (0, '"C"'::regcollation, '"POSIX"'::regcollation)
+      and c.opcname not in ('text_pattern_ops', 'varchar_pattern_ops', 'bpchar_pattern_ops')
+  )`
+
+/** What an operator has to do where the system's collation has changed below the database. Postgres 15 and newer know it. */
+export async function warnOfCollation(db: Executor): Promise<string[]> {
+  const { rows } = await sql<{ database: string; was: string; is: string; indexes: string }>`
+    select datname as database, datcollversion as was, pg_database_collation_actual_version(d.oid) as is,
+      (select string_agg(c.relname, ', ' order by c.relname) from pg_class c where c.oid in (${collated})
+        and c.relnamespace not in ('pg_catalog'::regnamespace, 'pg_toast'::regnamespace)) as indexes
+    from pg_database d
+    where datname = current_database() and datcollversion <> pg_database_collation_actual_version(d.oid)`.execute(
     db,
   )
-  return rows.length > 0
-}
-
-async function stateOf(
-  db: Kysely<Database>,
-  { name }: Pick<Index, 'name'>,
-): Promise<'valid' | 'invalid' | 'missing'> {
-  const { rows } = await sql<{ isValid: boolean }>`
-    select indisvalid as "isValid" from pg_index where indexrelid = to_regclass(${name})`.execute(db)
-  if (!rows[0]) return 'missing'
-  return rows[0].isValid ? 'valid' : 'invalid'
+  return rows.map(
+    ({ database, was, is, indexes }) =>
+      `The collation of the system has changed from version ${was} to ${is}, so these indexes can be out of order: ${indexes}. ` +
+      `Run "reindex database ${database}" and "alter database ${database} refresh collation version"`,
+  )
 }

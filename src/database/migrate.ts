@@ -16,12 +16,12 @@ function migrator(db: Kysely<Database>): Migrator {
     db,
     provider: {
       async getMigrations() {
-        const files = (await readdir(folder)).filter((file) => file.endsWith('.ts'))
-        const entries = files.map(async (file): Promise<[string, Migration]> => {
-          const { up }: Migration = await import(new URL(file, folder).href)
-          return [file.slice(0, -'.ts'.length), { up }]
-        })
-        return Object.fromEntries(await Promise.all(entries))
+        const migrations: Record<string, Migration> = {}
+        for (const file of await readdir(folder)) {
+          if (file.endsWith('.ts'))
+            migrations[file.slice(0, -'.ts'.length)] = await import(new URL(file, folder).href)
+        }
+        return migrations
       },
     },
   })
@@ -68,9 +68,9 @@ export async function migrate(
 }
 
 async function requireUtf8(db: Kysely<Database>): Promise<void> {
-  const { rows } = await sql<{ encoding: string }>`
-    select current_setting('server_encoding') as encoding`.execute(db)
-  const { encoding = 'unknown' } = rows[0] ?? {}
+  const { encoding } = await db
+    .selectNoFrom(({ fn, val }) => fn<string>('current_setting', [val('server_encoding')]).as('encoding'))
+    .executeTakeFirstOrThrow()
   if (encoding !== 'UTF8') throw new EncodingError(encoding)
 }
 
@@ -88,10 +88,13 @@ export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
   }
   while (await isLeft(db)) {
     const isOurs = await db.transaction().execute(async (tx) => {
-      const { rows } = await sql<{ isOurs: boolean }>`
-        select pg_try_advisory_xact_lock(${FILLING_LOCK}::int) as "isOurs"`.execute(tx)
-      if (rows[0]?.isOurs && (await isLeft(tx))) await sql`select fill_audit_days()`.execute(tx)
-      return rows[0]?.isOurs
+      const { isOurs } = await tx
+        .selectNoFrom(({ fn, lit }) =>
+          fn<boolean>('pg_try_advisory_xact_lock', [lit(FILLING_LOCK)]).as('isOurs'),
+        )
+        .executeTakeFirstOrThrow()
+      if (isOurs && (await isLeft(tx))) await sql`select fill_audit_days()`.execute(tx)
+      return isOurs
     })
     if (!isOurs) await sleep(500)
   }

@@ -70,9 +70,11 @@ export async function requireSessionPooling(db: Kysely<Database>): Promise<void>
   })
 }
 
-async function readServerProcess(db: Executor): Promise<number | undefined> {
-  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
-  return rows[0]?.pid
+async function readServerProcess(db: Executor): Promise<number> {
+  const { pid } = await db
+    .selectNoFrom(({ fn }) => fn<number>('pg_backend_pid').as('pid'))
+    .executeTakeFirstOrThrow()
+  return pid
 }
 
 /** For roles that are no superusers; null if the server does not tell. */
@@ -85,7 +87,8 @@ export async function readConnectionCapacity(db: Executor): Promise<number | nul
 
 /** Whether the database is in the cluster where it was last settled: a dump that was restored elsewhere is not. */
 export async function isSettled(db: Executor): Promise<boolean> {
-  const { rows } = await sql<{ isSettled: boolean }>`
-    select is_feed_settled() as "isSettled"`.execute(db)
-  return rows[0]?.isSettled ?? false
+  const { settled } = await db
+    .selectNoFrom(({ fn }) => fn<boolean>('is_feed_settled').as('settled'))
+    .executeTakeFirstOrThrow()
+  return settled
 }

@@ -1,5 +1,4 @@
-import type { Tx } from '../database/connect.ts'
-import { transact } from '../database/transact.ts'
+import { type Tx, transact } from '../database/connect.ts'
 import type { Context } from '../http/context.ts'
 import type { Received } from '../limits/client.ts'
 import { actIn } from './acts.ts'

@@ -1,7 +1,6 @@
 import { clearLockout, type Identity } from '../company/identity-repository.ts'
-import type { Tx } from '../database/connect.ts'
+import { type Tx, transact } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
-import { transact } from '../database/transact.ts'
 import type { Batched, Context } from '../http/context.ts'
 import type { Client, Received } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'

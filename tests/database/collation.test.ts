@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { warnOfCollation } from '../../src/database/byte-order.ts'
+import { warnOfCollation } from '../../src/database/indexes.ts'
 import { openTestService } from '../support/test-service.ts'
 
 test('a changed collation is reported, with the indexes that its order concerns', async () => {

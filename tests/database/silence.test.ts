@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { SilentDatabaseError } from '../../src/database/faults.ts'
-import { watchForSilence } from '../../src/database/silence.ts'
+import { SilentDatabaseError, watchForSilence } from '../../src/database/faults.ts'
 
 /** How it is noticed that the database answers nobody. startup/database-away.test.ts has a database that does so. */
 
@@ -10,13 +9,10 @@ const unanswered = () => Promise.reject(new Error('Query read timeout'))
 /** A watch whose probes have these ends, one after the other, and are answered from then on. */
 function watchWith(...ends: (() => Promise<void>)[]) {
   let probes = 0
-  const awaitAnswer = watchForSilence({
-    patienceMs: 1,
-    probe: async () => {
-      probes += 1
-      await ends[probes - 1]?.()
-    },
-  })
+  const awaitAnswer = watchForSilence(async () => {
+    probes += 1
+    await ends[probes - 1]?.()
+  }, 1)
   return { awaitAnswer, probes: () => probes }
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { transact } from '../../src/database/transact.ts'
+import { transact } from '../../src/database/connect.ts'
 import { openTestService } from '../support/test-service.ts'
 
 const { db } = await openTestService()
