@@ -9,17 +9,12 @@ export interface KeyedDigest {
   digest: Buffer
 }
 
-export interface Digests {
-  keyIds: string[]
-  /** By each master key; the first is the one to store. */
-  of(...parts: string[]): KeyedDigest[]
-  current(...parts: string[]): KeyedDigest
-  matches(digest: Buffer, ...parts: string[]): boolean
-}
+export type Digests = ReturnType<typeof createDigests>
 
-export function createDigests(masterKeys: readonly MasterKey[]): Digests {
+export function createDigests(masterKeys: readonly MasterKey[]) {
   const keys = masterKeys.map(({ id, key }) => ({ keyId: id, key: deriveKey(key, 'second factors') }))
-  const of = (...parts: string[]) =>
+  /** By each master key; the first is the one to store. */
+  const of = (...parts: string[]): KeyedDigest[] =>
     keys.map(({ keyId, key }) => ({
       keyId,
       digest: createHmac('sha256', key).update(JSON.stringify(parts)).digest(),
@@ -27,12 +22,12 @@ export function createDigests(masterKeys: readonly MasterKey[]): Digests {
   return {
     keyIds: keys.map(({ keyId }) => keyId),
     of,
-    current(...parts) {
+    current(...parts: string[]): KeyedDigest {
       const [current] = of(...parts)
       if (!current) throw new Error('digests need a master key')
       return current
     },
-    matches: (digest, ...parts) =>
+    matches: (digest: Buffer, ...parts: string[]) =>
       of(...parts).some((one) => one.digest.length === digest.length && timingSafeEqual(one.digest, digest)),
   }
 }

@@ -37,10 +37,6 @@ export interface NewPasskey {
   backupEligible: boolean
   transports: string[]
 }
-interface Assertion {
-  signCount: number
-  backupEligible: boolean
-}
 
 type Stored = Pick<NewPasskey, 'credentialId' | 'transports'>
 
@@ -51,25 +47,19 @@ type Cbor = Parameters<Awaited<ReturnType<typeof helpers>>['isoCBOR']['encode']>
 
 export async function creationOptions(
   { rpId }: RelyingParty,
-  {
-    challenge,
-    handle,
-    email,
-    name,
-    existing,
-  }: { challenge: string; handle: Buffer; email: string; name: string; existing: Stored[] },
+  user: { challenge: string; handle: Buffer; email: string; name: string; existing: Stored[] },
 ): Promise<object> {
   const { generateRegistrationOptions } = await library()
   return await generateRegistrationOptions({
     rpName: 'gatehouse',
     rpID: rpId,
-    userName: email,
-    userDisplayName: name,
-    userID: new Uint8Array(handle),
-    challenge: new Uint8Array(Buffer.from(randomPartOf(challenge), 'base64url')),
+    userName: user.email,
+    userDisplayName: user.name,
+    userID: new Uint8Array(user.handle),
+    challenge: new Uint8Array(Buffer.from(randomPartOf(user.challenge), 'base64url')),
     timeout: TIMEOUT_MS,
     attestationType: 'none',
-    excludeCredentials: existing.map(toDescriptor),
+    excludeCredentials: user.existing.map(toDescriptor),
     authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
     supportedAlgorithmIDs: ALGORITHMS,
   })
@@ -104,10 +94,11 @@ export async function readRegistration(
   { response, challenge }: { response: RegistrationResponse; challenge: string },
 ): Promise<NewPasskey | null> {
   try {
-    if (!isFromOwnPage(response.response.clientDataJSON) || !(await isObjectInOrder(response))) return null
+    const { clientDataJSON, attestationObject, transports = [] } = response.response
+    if (!isFromOwnPage(clientDataJSON) || !(await isObjectInOrder(attestationObject))) return null
     const { verifyRegistrationResponse } = await library()
     const { verified, registrationInfo } = await verifyRegistrationResponse({
-      response: { ...response, clientExtensionResults: {}, response: toRegistration(response) },
+      response: { ...response, clientExtensionResults: {}, response: { clientDataJSON, attestationObject } },
       expectedChallenge: randomPartOf(challenge),
       expectedOrigin: origins,
       expectedRPID: rpId,
@@ -123,21 +114,17 @@ export async function readRegistration(
       publicKey: Buffer.from(credential.publicKey),
       signCount: credential.counter,
       backupEligible: credentialDeviceType === 'multiDevice',
-      transports: response.response.transports ?? [],
+      transports,
     }
   } catch {
     return null
   }
 }
 
-function toRegistration({ response: { clientDataJSON, attestationObject } }: RegistrationResponse) {
-  return { clientDataJSON, attestationObject }
-}
-
 /** The library accepts truncated or extended CBOR, which differs when encoded again (section 2.4). */
-async function isObjectInOrder({ response }: RegistrationResponse): Promise<boolean> {
+async function isObjectInOrder(attestationObject: string): Promise<boolean> {
   const { isoBase64URL, isoCBOR } = await helpers()
-  const bytes = isoBase64URL.toBuffer(response.attestationObject)
+  const bytes = isoBase64URL.toBuffer(attestationObject)
   const object = isoCBOR.decodeFirst<Cbor>(bytes)
   if (!(object instanceof Map) || !isSame(isoCBOR.encode(object), bytes)) return false
   return isUnattested(object) && (await isKeyInOrder(object.get('authData')))
@@ -184,7 +171,7 @@ export async function readAssertion(
     /** Whether only the passkey tells who the user is: then it must name its owner. */
     isDiscovered: boolean
   },
-): Promise<Assertion | null> {
+) {
   try {
     const { clientDataJSON, authenticatorData, signature, userHandle } = response.response
     if (!isFromOwnPage(clientDataJSON)) return null

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
+import { Worker } from 'node:worker_threads'
 import { hash, verify } from '@node-rs/argon2'
-import { estimate } from './password-strength.ts'
-import type { Estimate } from './password-strength-thread.ts'
+import type { Estimate, EstimateReply, EstimateRequest } from './password-strength-thread.ts'
 
 export interface HashParameters {
   memoryCost: number
@@ -13,26 +13,21 @@ export interface HashParameters {
 /** OWASP's minimum for argon2id (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. Only tests use others. */
 const PARAMETERS: HashParameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-export interface PasswordHasher {
-  hash(password: string): Promise<string>
-  /** An absent or empty hash costs the same work and never matches. */
-  verify(phc: string | undefined, password: string): Promise<boolean>
-  estimate(password: string, hints: string[]): Promise<Estimate>
-  isOutdated(phc: string): boolean
-}
+export type PasswordHasher = Awaited<ReturnType<typeof createPasswordHasher>>
 
 /** Without a bound on parallel work: the service uses the one of limits/hashing.ts. */
-export async function createPasswordHasher(parameters = PARAMETERS): Promise<PasswordHasher> {
+export async function createPasswordHasher(parameters = PARAMETERS) {
   // libuv starts its threads with its first work, so their priority can be set only after this hash.
   const nobodysHash = await hash('', parameters)
   lowerPriorityOfThreads()
   const { memoryCost, timeCost, parallelism } = parameters
   const current = `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$`
   return {
-    hash: (password) => hash(normalize(password), parameters),
+    hash: (password: string) => hash(normalize(password), parameters),
     estimate,
-    isOutdated: (phc) => !phc.startsWith(current),
-    async verify(phc, password) {
+    isOutdated: (phc: string) => !phc.startsWith(current),
+    /** An absent or empty hash costs the same work and never matches. */
+    async verify(phc: string | undefined, password: string): Promise<boolean> {
       const matches = await verify(phc || nobodysHash, normalize(password))
       return matches && phc !== undefined && phc !== ''
     },
@@ -54,4 +49,53 @@ function lowerPriorityOfThreads(): void {
 /** Different keyboards can write the same password in different bytes (RFC 8265, section 4.2). */
 function normalize(password: string): string {
   return password.normalize('NFC')
+}
+
+/** By zxcvbn, whose work grows at least with the square of the length: of long passwords, both ends count. */
+
+const MAX_SEEN = 24
+const IDLE_MS = 10_000
+
+let thread: ReturnType<typeof startThread> | undefined
+let idleTimer: NodeJS.Timeout | undefined
+let lastId = 0
+
+export async function estimate(password: string, hints: string[]): Promise<Estimate> {
+  thread ??= startThread()
+  const { worker, pending } = thread
+  clearTimeout(idleTimer)
+  lastId += 1
+  const request: EstimateRequest = { id: lastId, texts: partsOf(password), hints }
+  const reply = Promise.withResolvers<EstimateReply>()
+  pending.set(request.id, reply)
+  // The process waits for the answer, but not for an idle thread.
+  worker.ref()
+  worker.postMessage(request)
+  return await reply.promise
+}
+
+function partsOf(password: string): string[] {
+  const characters = [...password]
+  if (characters.length <= MAX_SEEN) return [password]
+  return [characters.slice(0, MAX_SEEN), characters.slice(-MAX_SEEN)].map((part) => part.join(''))
+}
+
+function startThread() {
+  const worker = new Worker(new URL('./password-strength-thread.ts', import.meta.url))
+  const pending = new Map<number, PromiseWithResolvers<EstimateReply>>()
+  worker.on('message', (reply: EstimateReply) => {
+    pending.get(reply.id)?.resolve(reply)
+    pending.delete(reply.id)
+    if (pending.size > 0) return
+    worker.unref()
+    idleTimer = setTimeout(() => {
+      void worker.terminate()
+      thread = undefined
+    }, IDLE_MS).unref()
+  })
+  worker.on('error', (error) => {
+    thread = undefined
+    for (const { reject } of pending.values()) reject(error)
+  })
+  return { worker, pending }
 }

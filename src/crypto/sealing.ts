@@ -1,13 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
-/** Seals at rest (AES-256-GCM). The context is authenticated: a value moved to another row does not open. */
-export interface Sealer {
-  seal(plaintext: Buffer, context: string): string
-  /** @throws DecryptionError if the value was altered or moved, or its master key is not configured */
-  open(sealed: string, context: string): Buffer
-  /** Whether it is what `seal` returns now: under the first master key, by this algorithm, and naming it. */
-  isCurrent(sealed: string): boolean
-}
+export type Sealer = ReturnType<typeof createSealer>
 
 export class DecryptionError extends Error {
   override name = 'DecryptionError'
@@ -26,22 +19,24 @@ export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, '', `gatehouse ${purpose}`, 32))
 }
 
+/** Seals at rest (AES-256-GCM). The context is authenticated: a value moved to another row does not open. */
 export function createSealer(
   masterKeys: readonly { id: string; key: Buffer }[],
   randomBytes: (size: number) => Buffer,
-): Sealer {
+) {
   const keys = new Map(masterKeys.map(({ id, key }) => [id, deriveKey(key, 'sealing')]))
   const [current] = keys
   if (!current) throw new Error('sealing needs a master key')
   const [currentId, currentKey] = current
   return {
-    seal(plaintext, context) {
+    seal(plaintext: Buffer, context: string): string {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv('aes-256-gcm', currentKey, nonce).setAAD(Buffer.from(context))
       const bytes = Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()])
       return `${currentId}.${bytes.toString('base64url')}.${ALGORITHM}`
     },
-    open(sealed, context) {
+    /** @throws DecryptionError if the value was altered or moved, or its master key is not configured */
+    open(sealed: string, context: string): Buffer {
       const [id = '', encoded = '', algorithm = ALGORITHM] = sealed.split('.')
       if (algorithm !== ALGORITHM)
         throw new DecryptionError(`a value is sealed by "${algorithm}", which this release does not support`)
@@ -64,6 +59,7 @@ export function createSealer(
         )
       }
     },
-    isCurrent: (sealed) => sealed.startsWith(`${currentId}.`) && sealed.endsWith(`.${ALGORITHM}`),
+    /** Whether it is what `seal` returns now: under the first master key, by this algorithm, and naming it. */
+    isCurrent: (sealed: string) => sealed.startsWith(`${currentId}.`) && sealed.endsWith(`.${ALGORITHM}`),
   }
 }

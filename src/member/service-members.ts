@@ -1,7 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
-import { generateServicePassword } from '../crypto/service-password.ts'
+import { generateServicePassword } from '../crypto/opaque.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { ActContext, Actor, Operator } from '../session/acts.ts'

@@ -1,5 +1,5 @@
 import type { Account, MemberIds } from '../company/account.ts'
-import { normalizeCode } from '../crypto/typed-code.ts'
+import { normalizeCode } from '../crypto/totp.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'

@@ -1,6 +1,6 @@
 import { isConcerned, type MemberIds } from '../company/account.ts'
 import type { Digests, KeyedDigest } from '../crypto/digests.ts'
-import { normalizeCode } from '../crypto/typed-code.ts'
+import { normalizeCode } from '../crypto/totp.ts'
 import type { Tx } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'

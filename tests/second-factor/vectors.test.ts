@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
-import { describeTotp, matchTotp, newTotpSecret } from '../../src/crypto/totp.ts'
-import { normalizeCode } from '../../src/crypto/typed-code.ts'
+import { describeTotp, matchTotp, newTotpSecret, normalizeCode } from '../../src/crypto/totp.ts'
 import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/own-factors.ts'
 import { realSystem } from '../../src/system.ts'
 import { times } from '../support/test-service.ts'
