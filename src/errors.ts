@@ -143,19 +143,15 @@ export function overloaded(detail = 'Too many requests at once; try again in a m
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }
 
+const text = (description: string, example: string) => Type.String({ description, examples: [example] })
+
 /** RFC 9457, with members of the service's own. */
 export const ProblemReply = Type.Object(
   {
-    type: Type.String({
-      description: '`urn:gatehouse:problem:` and the code',
-      examples: ['urn:gatehouse:problem:invalid_request'],
-    }),
-    title: Type.String({ description: 'The code in words', examples: ['Invalid request'] }),
+    type: text('`urn:gatehouse:problem:` and the code', 'urn:gatehouse:problem:invalid_request'),
+    title: text('The code in words', 'Invalid request'),
     status: Type.Integer({ description: 'The HTTP status', examples: [400] }),
-    detail: Type.String({
-      description: 'What happened and what to do, for people',
-      examples: ['email is missing'],
-    }),
+    detail: text('What happened and what to do, for people', 'email is missing'),
     category: Type.String({
       enum: [...new Set(Object.values(catalogue).map(([, category]) => category))],
       description: 'The kind of problem',
@@ -167,15 +163,9 @@ export const ProblemReply = Type.Object(
       examples: ['invalid_request'],
     }),
     error: Type.Optional(
-      Type.String({
-        description: 'The code of RFC 6749; only from `POST /introspect`, on the platform listener',
-        examples: ['invalid_client'],
-      }),
+      text('The code of RFC 6749; only from `POST /introspect`, on the platform listener', 'invalid_client'),
     ),
-    requestId: Type.String({
-      description: 'Names the request in the log',
-      examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
-    }),
+    requestId: text('Names the request in the log', '01890a5d-ac96-774b-bcce-b302099a8057'),
     reason: Type.Optional(
       Type.Unsafe<EndReason>({
         type: 'string',
@@ -185,10 +175,10 @@ export const ProblemReply = Type.Object(
       }),
     ),
     challenge: Type.Optional(
-      Type.String({
-        description: 'Send it with the second factor, within 5 minutes; only with `second_factor_required`',
-        examples: ['3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
-      }),
+      text(
+        'Send it with the second factor, within 5 minutes; only with `second_factor_required`',
+        '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
+      ),
     ),
     methods: Type.Optional(
       Type.Array(Type.String(), {
@@ -208,20 +198,20 @@ export const ProblemReply = Type.Object(
       ),
     ),
     oldest: Type.Optional(
-      Type.String({
-        description: 'A cursor from which all that is left follows; only with `cursor_expired`',
-        examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
-      }),
+      text(
+        'A cursor from which all that is left follows; only with `cursor_expired`',
+        'WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ',
+      ),
     ),
     errors: Type.Optional(
       Type.Array(
         Type.Object(
           {
-            path: Type.String({
-              description: 'JSON pointer (RFC 6901) into the body; `/headers/…` and the like for other parts',
-              examples: ['/email'],
-            }),
-            message: Type.String({ description: 'What is wrong with it', examples: ['is missing'] }),
+            path: text(
+              'JSON pointer (RFC 6901) into the body; `/headers/…` and the like for other parts',
+              '/email',
+            ),
+            message: text('What is wrong with it', 'is missing'),
           },
           { title: 'InvalidValue', description: 'A value that is not accepted' },
         ),

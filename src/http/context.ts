@@ -1,13 +1,13 @@
 import { Histogram, type Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
-import { createDigests, type Digests } from '../crypto/digests.ts'
-import { createOpaque, type Opaque } from '../crypto/opaque.ts'
-import { createIsBreached, type IsBreached } from '../crypto/password-policy.ts'
-import { createSealer, deriveKey, type Sealer } from '../crypto/sealing.ts'
+import { createDigests } from '../crypto/digests.ts'
+import { createOpaque } from '../crypto/opaque.ts'
+import { type Checks, createIsBreached } from '../crypto/password-policy.ts'
+import { createSealer, deriveKey } from '../crypto/sealing.ts'
 import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Connection } from '../database/connect.ts'
 import type { LimitedHasher } from '../limits/admission.ts'
-import { type Counters, createCounters } from '../limits/counters.ts'
+import { createCounters } from '../limits/counters.ts'
 import type { System } from '../system.ts'
 import type { Tokens } from '../token/plugin.ts'
 
@@ -21,59 +21,46 @@ export interface ContextOptions {
 }
 
 /** What a process opens once and services share. A function asks for its part, by `Pick`. */
-export interface Context extends ContextOptions {
-  sealer: Sealer
-  digests: Digests
-  opaque: Opaque
-  /** Of the digests of known networks, by master key; the first is in use. */
-  networkKeys: Buffer[]
-  tokens: Tokens
-  counters: Counters
-  measureBatch: MeasureBatch
-  inBatch: InBatch
-  isBreached?: IsBreached | undefined
-}
+export type Context = ReturnType<typeof createContext> & { tokens: Tokens }
 
 /** A statement that many requests share. Its batch opens once a process. */
 export interface Batched<Item, Outcome> extends Omit<BatchOptions<Item, Outcome>, 'run'> {
   /** For the metric. */
   name: string
   /** Returns an outcome for each item, in order. */
-  run(context: Pick<Context, 'db' | 'config'>, items: Item[]): Promise<Outcome[]>
+  run(context: Pick<ContextOptions, 'db' | 'config'>, items: Item[]): Promise<Outcome[]>
 }
-
-/** Sends the item together with those that arrive while the statement before is in flight. */
-type InBatch = <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item) => Promise<Outcome>
 
 /** All of it but the tokens, which their plugin makes. `notice` warns the operator. */
 export function createContext(
-  { config, db, auditDb, system, hasher, registry }: ContextOptions,
+  options: ContextOptions,
   notice: (message: string, details: Record<string, unknown>) => void,
-): Omit<Context, 'tokens'> {
-  const measureBatch = createBatchMeasure(registry)
-  return {
-    config,
-    db,
-    auditDb,
-    system,
-    hasher,
-    registry,
-    sealer: createSealer(config.masterKeys, system.randomBytes),
-    digests: createDigests(config.masterKeys),
-    opaque: createOpaque(config.cell, system.randomBytes),
-    networkKeys: config.masterKeys.map(({ key }) => deriveKey(key, 'known networks')),
-    counters: createCounters(db, measureBatch),
-    measureBatch,
-    inBatch: createBatches({ db, config }, measureBatch),
+) {
+  const { config, db, system } = options
+  const measureBatch = createBatchMeasure(options.registry)
+  const checks: Pick<Checks, 'isBreached'> = {
     isBreached: createIsBreached(config.breachedPasswordsUrl, (cause) =>
       notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
     ),
   }
+  return {
+    ...options,
+    ...checks,
+    sealer: createSealer(config.masterKeys, system.randomBytes),
+    digests: createDigests(config.masterKeys),
+    opaque: createOpaque(config.cell, system.randomBytes),
+    /** Of the digests of known networks, by master key; the first is in use. */
+    networkKeys: config.masterKeys.map(({ key }) => deriveKey(key, 'known networks')),
+    counters: createCounters(db, measureBatch),
+    measureBatch,
+    inBatch: createBatches(options, measureBatch),
+  }
 }
 
-function createBatches(context: Pick<Context, 'db' | 'config'>, measureBatch: MeasureBatch): InBatch {
+function createBatches(context: ContextOptions, measureBatch: MeasureBatch) {
   const open = new Map<object, unknown>()
-  return <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item) => {
+  /** Sends the item together with those that arrive while the statement before is in flight. */
+  return <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item): Promise<Outcome> => {
     // The key says which types the batch has.
     let batch = open.get(batched) as Batch<Item, Outcome> | undefined
     if (!batch) {

@@ -20,13 +20,21 @@ export function createRegistry(): Registry {
   return registry
 }
 
-function showReading(registry: Registry, name: string, help: string, read: () => number): void {
+function show(
+  registry: Registry,
+  name: string,
+  help: string,
+  read: () => number,
+  { labels = {}, aggregator = 'sum' }: { labels?: Record<string, string>; aggregator?: 'sum' | 'max' } = {},
+): void {
   new Gauge({
     name: `gatehouse_${name}`,
     help,
+    labelNames: Object.keys(labels),
     registers: [registry],
+    aggregator,
     collect() {
-      this.set(read())
+      this.set(labels, read())
     },
   })
 }
@@ -57,48 +65,33 @@ export function showProcess(
   role: 'primary' | 'worker',
   { pool }: Pick<Connection, 'pool'>,
 ): void {
-  const show = (name: string, help: string, read: () => number) =>
-    showReading(registry, `database_connections${name}`, help, read)
-  show('', 'Open connections to Postgres', () => pool.totalCount)
-  show('_idle', 'Open connections that are not in use', () => pool.idleCount)
-  show('_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
-  show('_max', 'Connections that can be open: DATABASE_POOL_SIZE of each process', () => pool.options.max)
-  const registers = [registry]
-  new Gauge({
-    name: 'gatehouse_resident_memory_bytes',
-    help: 'Memory of all processes, by role: the primary, which is also the only one, and its workers',
-    labelNames: ['role'],
-    registers,
-    collect() {
-      this.set({ role }, process.memoryUsage.rss())
-    },
-  })
-  new Gauge({
-    name: 'gatehouse_heap_used_ratio',
-    help: 'Heap in use, of what it can grow to, in the process of each role where it is most',
-    labelNames: ['role'],
-    registers,
-    aggregator: 'max',
-    collect() {
-      const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
-      this.set({ role }, used / limit)
-    },
-  })
+  const showConnections = (name: string, help: string, read: () => number) =>
+    show(registry, `database_connections${name}`, help, read)
+  showConnections('', 'Open connections to Postgres', () => pool.totalCount)
+  showConnections('_idle', 'Open connections that are not in use', () => pool.idleCount)
+  showConnections('_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
+  const ofEach = 'Connections that can be open: DATABASE_POOL_SIZE of each process'
+  showConnections('_max', ofEach, () => pool.options.max)
+  const byRole = 'Memory of all processes, by role: the primary, which is also the only one, and its workers'
+  show(registry, 'resident_memory_bytes', byRole, process.memoryUsage.rss, { labels: { role } })
+  const ofHeap = 'Heap in use, of what it can grow to, in the process of each role where it is most'
+  const readHeap = () => {
+    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
+    return used / limit
+  }
+  show(registry, 'heap_used_ratio', ofHeap, readHeap, { labels: { role }, aggregator: 'max' })
 }
 
 export function showHashing(registry: Registry, hasher: { readonly waiting: number }): void {
   const help = 'Sign-ins that wait for their password to be checked'
-  showReading(registry, 'password_hashes_waiting', help, () => hasher.waiting)
+  show(registry, 'password_hashes_waiting', help, () => hasher.waiting)
 }
 
 /** Once for a machine: a sum of versions would say nothing. */
 export function showBuild(registry: Registry): void {
   const { version } = manifest
   const help = 'Always 1; the version of the program is a label'
-  new Gauge({ name: 'gatehouse_build_info', help, labelNames: ['version'], registers: [registry] }).set(
-    { version },
-    1,
-  )
+  show(registry, 'build_info', help, () => 1, { labels: { version } })
 }
 
 export function showLog(registry: Registry, log: { readonly lost: number }): void {

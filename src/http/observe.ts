@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { readIpAddress } from '../edge/network.ts'
@@ -27,8 +27,6 @@ declare module 'fastify' {
   }
 }
 
-export type RequestMeasures = ReturnType<typeof createRequestMeasures>
-
 /** Once a process: its apps share them. */
 export function createRequestMeasures(registry: Registry) {
   const duration = new Histogram({
@@ -38,9 +36,16 @@ export function createRequestMeasures(registry: Registry) {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     registers: [registry],
   })
+  const countOutcomes = (name: string, what: string) =>
+    new Counter({
+      name: `gatehouse_${name}_total`,
+      help: `${what}, by outcome: success or the code of the error, with the reason of a refusal or of a session's end`,
+      labelNames: ['outcome', 'reason'],
+      registers: [registry],
+    })
   const outcomes = {
-    sign_ins: countOutcomes(registry, 'gatehouse_sign_ins_total', 'Sign-ins'),
-    refreshes: countOutcomes(registry, 'gatehouse_refreshes_total', 'Refreshes'),
+    sign_ins: countOutcomes('sign_ins', 'Sign-ins'),
+    refreshes: countOutcomes('refreshes', 'Refreshes'),
   }
   const limitsHit = new Counter({
     name: 'gatehouse_limits_hit_total',
@@ -52,7 +57,10 @@ export function createRequestMeasures(registry: Registry) {
 }
 
 /** Writes one log line and one measurement per request: route, client, status, duration. */
-async function plugin(app: FastifyInstance, { measures }: { measures: RequestMeasures }): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { measures }: { measures: ReturnType<typeof createRequestMeasures> },
+): Promise<void> {
   const { duration, outcomes, limitsHit } = measures
   app.decorateRequest('logContext')
   app.decorateRequest('ipAddress', '')
@@ -62,40 +70,25 @@ async function plugin(app: FastifyInstance, { measures }: { measures: RequestMea
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {
-    observe(request, reply)
-    done()
-  })
-
-  function observe(request: FastifyRequest, reply: FastifyReply): void {
-    const { method } = request
-    duration.labels(method, routeOf(request), String(reply.statusCode)).observe(reply.elapsedTime / 1000)
-    const { countedAs } = request.routeOptions.config
-    const { code, reason, limit } = request.logContext
+    const { method, logContext, routeOptions } = request
+    const { code, reason, limit } = logContext
+    const { countedAs } = routeOptions.config
+    // The pattern, not the URL: the client chooses the URL, so it can contain secrets.
+    const { url: route = 'none' } = routeOptions
+    const { statusCode: status, elapsedTime: ms } = reply
+    duration.labels(method, route, String(status)).observe(ms / 1000)
     if (countedAs) outcomes[countedAs].inc({ outcome: code ?? 'success', ...(reason && { reason }) })
     if (limit) limitsHit.inc({ limit })
-    logAnswer(request, reply)
-  }
-}
-
-function countOutcomes(registry: Registry, name: string, what: string) {
-  const help = `${what}, by outcome: success or the code of the error, with the reason of a refusal or of a session's end`
-  return new Counter({ name, help, labelNames: ['outcome', 'reason'], registers: [registry] })
-}
-
-/** The pattern, not the URL: the client chooses the URL, so it can contain secrets. */
-function routeOf(request: FastifyRequest): string {
-  return request.routeOptions.url ?? 'none'
-}
-
-function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
-  request.log.info({
-    requestId: request.id,
-    method: request.method,
-    route: routeOf(request),
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 100) / 100,
-    ipAddress: request.ipAddress,
-    ...request.logContext,
+    request.log.info({
+      requestId: request.id,
+      method,
+      route,
+      status,
+      ms: Math.round(ms * 100) / 100,
+      ipAddress: request.ipAddress,
+      ...logContext,
+    })
+    done()
   })
 }
 
