@@ -1,21 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { readSecretFiles } from './files.ts'
-import {
-  CONTENTS,
-  ENCODINGS,
-  FORMS,
-  isBelow,
-  list,
-  mailDomainOf,
-  originOf,
-  toMasterKey,
-  toSender,
-  WITHOUT_TLS,
-} from './forms.ts'
-import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits.ts'
-import { isServiceLink, misspeltNames } from './names.ts'
+import { isServiceLink, misspeltNames, readSecretFiles } from './files.ts'
+import { FORMS, isBelow, list, mailDomainOf, originOf, toMasterKey, toSender, WITHOUT_TLS } from './forms.ts'
+import { excessiveLimits, LIMIT_VARIABLES, type Limits, readLimits, scaleLimits } from './limits.ts'
 import { productionFaults, REQUIRED } from './production.ts'
 
 export type { MasterKey } from './forms.ts'
@@ -129,8 +117,7 @@ export function loadConfig(
     )
   }
   const notices = links.map((name) => `${name}=${env[name]}: is ignored, as Kubernetes sets it for a service`)
-  const config = toConfig(values, limits)
-  return { ...config, warnings: [...notices, ...config.warnings] }
+  return toConfig(values, limits, notices)
 }
 
 /** Shells and compose files set an unset variable to empty. */
@@ -146,9 +133,7 @@ function faultsOf(values: Record<string, unknown>): string[] {
     const name = path.slice(1)
     if (!faults.has(name)) faults.set(name, schema['must'] ? `must ${schema['must']}` : message.toLowerCase())
   }
-  for (const [name, [isValid, must]] of [ENCODINGS, FORMS, CONTENTS].flatMap((forms) =>
-    Object.entries(forms),
-  )) {
+  for (const [name, isValid, must] of FORMS) {
     const value = values[name]
     if (typeof value === 'string' && !faults.has(name) && !isValid(value)) faults.set(name, `must ${must}`)
   }
@@ -159,7 +144,7 @@ function faultsOf(values: Record<string, unknown>): string[] {
   return [...faults].map(([name, fault]) => `${name}: ${fault}`)
 }
 
-function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
+function toConfig(read: Variables, limits: Limits, notices: string[]) {
   const publicUrl = originOf(read.PUBLIC_URL ?? `http://localhost:${read.PORT}`) ?? ''
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
   const pagesUrl = originOf(read.PAGES_URL ?? '') ?? publicUrl
@@ -221,7 +206,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,
-    warnings: warningsOf(read),
+    warnings: [...notices, ...warningsOf(read)],
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
     /** Of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */

@@ -17,12 +17,8 @@ export function originOf(text: string): string | null {
 }
 
 function isPlainUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return (
-    url !== null &&
-    /^https?:$/.test(url.protocol) &&
-    `${url.origin}${url.pathname}`.replace(/\/$/, '') === text
-  )
+  const { protocol = '', origin = '', pathname = '' } = URL.parse(text) ?? {}
+  return /^https?:$/.test(protocol) && `${origin}${pathname}`.replace(/\/$/, '') === text
 }
 
 function readDatabaseUrl(url: string) {
@@ -62,13 +58,9 @@ export function isBelow(origin: string, domain: string): boolean {
 }
 
 function isCidr(text: string): boolean {
-  const [ipAddress = '', prefix, ...rest] = text.split('/')
-  const bits = isIP(ipAddress) === 4 ? 32 : isIP(ipAddress) === 6 ? 128 : -1
-  return (
-    bits > 0 &&
-    rest.length === 0 &&
-    (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))
-  )
+  const [ipAddress = '', prefix = '0', ...rest] = text.split('/')
+  const bits = isIP(ipAddress) === 4 ? 32 : 128
+  return isIP(ipAddress) > 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits && rest.length === 0
 }
 
 /** IPv4 (in IPv6 form) and IPv6 addresses, so far apart that no network of proxies has two. */
@@ -116,11 +108,7 @@ function idOf(masterKey: string): string {
 /** `email` or `Name <email>`, without characters that could begin a header (RFC 5322, section 3.4). */
 const SENDER = /^(?:([^\s<>@]+@[^\s<>@]+)|([^\p{Cc}<>]*)<([^\s<>@]+@[^\s<>@]+)>)$/u
 
-function isSender(text: string): boolean {
-  return SENDER.test(text)
-}
-
-/** For what `isSender` accepts. The name is as people read it, so without quotes around it. */
+/** For what `SENDER` accepts. The name is as people read it, so without quotes around it. */
 export function toSender(text: string): { name: string; address: string } {
   const [, bare, phrase = '', address = ''] = SENDER.exec(text) ?? []
   if (bare !== undefined) return { name: '', address: bare }
@@ -131,13 +119,8 @@ export function toSender(text: string): { name: string; address: string } {
 export const WITHOUT_TLS = '?requireTLS=false'
 
 function isSmtpUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return (
-    url !== null &&
-    /^smtps?:$/.test(url.protocol) &&
-    url.hostname !== '' &&
-    (url.search === '' || url.search === WITHOUT_TLS)
-  )
+  const { protocol = '', hostname = '', search = '' } = URL.parse(text) ?? {}
+  return /^smtps?:$/.test(protocol) && hostname !== '' && (search === '' || search === WITHOUT_TLS)
 }
 
 export function mailDomainOf(publicUrl: string): string {
@@ -145,75 +128,72 @@ export function mailDomainOf(publicUrl: string): string {
   return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
 }
 
-/** What a value must be. */
 type Form = [isValid: (text: string) => boolean, must: string]
+
 const HOST_NAME: Form = [
   (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
   'be the name of a host in lower case, such as example.com',
 ]
-
 /** As far as it shows: in a password, `/`, `?`, and `#` would end the host of the URL. */
-function hasEncodedPassword(url: string): boolean {
-  return !url.includes('#') && !/^\w+:\/\/[^/?#]*[/?][^=]*@/.test(url)
-}
 const ENCODED: Form = [
-  hasEncodedPassword,
+  (url) => !url.includes('#') && !/^\w+:\/\/[^/?#]*[/?][^=]*@/.test(url),
   'have special characters of its user and password percent-encoded, such as # as %23',
 ]
-/** Of URLs, before their form. */
-export const ENCODINGS: Record<string, Form> = { DATABASE_URL: ENCODED, SMTP_URL: ENCODED }
+const isOrigin = (url: string) => originOf(url) !== null
 
-export const FORMS: Record<string, Form> = {
-  DATABASE_URL: [
+/** What values must be. Only the first fault of a value is told. */
+export const FORMS: [name: string, ...Form][] = [
+  ['DATABASE_URL', ...ENCODED],
+  ['SMTP_URL', ...ENCODED],
+  [
+    'DATABASE_URL',
     (url) => /^postgres(ql)?:\/\//.test(url),
     'be a URL such as postgres://user:password@host/name',
   ],
-  MASTER_KEYS: [
+  [
+    'MASTER_KEYS',
     (keys) => areMasterKeys(list(keys)),
     'be a list of id:key with different ids, where key is the base64 of 32 random bytes',
   ],
-  PUBLIC_URL: [
-    (url) => originOf(url) !== null,
-    'be an http(s) URL without a path, such as https://auth.example.com',
-  ],
-  PAGES_URL: [
-    (url) => originOf(url) !== null,
-    'be an http(s) URL without a path, such as https://app.example.com',
-  ],
-  PASSKEY_RP_ID: HOST_NAME,
-  CELL: [(name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
-  SMTP_URL: [
+  ['PUBLIC_URL', isOrigin, 'be an http(s) URL without a path, such as https://auth.example.com'],
+  ['PAGES_URL', isOrigin, 'be an http(s) URL without a path, such as https://app.example.com'],
+  ['PASSKEY_RP_ID', ...HOST_NAME],
+  ['CELL', (name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
+  [
+    'SMTP_URL',
     isSmtpUrl,
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
   ],
-  SMTP_NAME: HOST_NAME,
-  MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
-  ALLOW_PLAINTEXT: [
+  ['SMTP_NAME', ...HOST_NAME],
+  ['MAIL_FROM', (text) => SENDER.test(text), 'be an address such as no-reply@example.com, or Name <address>'],
+  [
+    'ALLOW_PLAINTEXT',
     (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
     'be database, smtp, or both',
   ],
-  BREACHED_PASSWORDS_URL: [
+  [
+    'BREACHED_PASSWORDS_URL',
     isPlainUrl,
     'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
   ],
-  DASHBOARD_ORIGINS: [
+  [
+    'DASHBOARD_ORIGINS',
     (origins) => list(origins).every((origin) => originOf(origin) === origin && !origin.includes('*')),
     'be a list of origins such as https://app.example.com, without wildcards',
   ],
-  TRUST_PROXY: [
+  [
+    'TRUST_PROXY',
     (networks) => list(networks).every(isCidr),
     'be a list of IP addresses or CIDRs such as 10.0.0.0/8',
   ],
-}
-
-/** Of values that have their form. */
-export const CONTENTS: Record<string, Form> = {
-  DATABASE_URL: [
+  [
+    'DATABASE_URL',
     namesOneHost,
     'name one host and one port, those of an HAProxy before several servers; without it, a former leader that still calls itself writable could be chosen',
   ],
-  TRUST_PROXY: [
+  [
+    'TRUST_PROXY',
     (networks) => !list(networks).some(containsClients),
     'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',
   ],
-}
+]

@@ -27,62 +27,52 @@ const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
   ['COOKIE_IDLE_SECONDS', 'COOKIE_MAX_AGE_SECONDS'],
 ]
 
-export function productionFaults(values: Record<string, unknown>, required: readonly string[]): string[] {
+type Values = Record<string, unknown>
+
+export function productionFaults(values: Values, required: readonly string[]): string[] {
   const faults = required.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
   if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
-  for (const name of ['PUBLIC_URL', 'PAGES_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL']) {
-    const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)
-    if (textsOf(values, name).some(isOpen)) {
+  const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)
+  for (const name of ['PUBLIC_URL', 'PAGES_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL'])
+    if (list(textOf(values, name)).some(isOpen))
       faults.push(`${name}: must begin with https:// in production`)
-    }
-  }
-  if (textsOf(values, 'MASTER_KEYS').some((entry) => !looksRandom(toMasterKey(entry).key))) {
+  if (list(textOf(values, 'MASTER_KEYS')).some((entry) => !looksRandom(toMasterKey(entry).key)))
     faults.push('MASTER_KEYS: must be random in production; make one with: openssl rand -base64 32')
-  }
   return [...faults, ...plaintextFaults(values), ...durationFaults(values)]
 }
 
 /** Credentials and emailed links cross these connections (ASVS 12.3.1). */
-function plaintextFaults(values: Record<string, unknown>): string[] {
-  const allowed = textsOf(values, 'ALLOW_PLAINTEXT')
+function plaintextFaults(values: Values): string[] {
+  const allowed = list(textOf(values, 'ALLOW_PLAINTEXT'))
   const unless = (word: string) =>
     `in production, unless its host is this machine or ALLOW_PLAINTEXT names ${word}`
-  const { DATABASE_URL: database, SMTP_URL: mail, PGHOST: host } = values
   const faults: string[] = []
-  const defaultHost = typeof host === 'string' && host !== '' ? host : 'localhost'
-  if (
-    typeof database === 'string' &&
-    !allowed.includes('database') &&
-    !isPrivateDatabase(database, defaultHost)
-  )
+  const database = textOf(values, 'DATABASE_URL')
+  const isPrivate = database === '' || isPrivateDatabase(database, textOf(values, 'PGHOST') || 'localhost')
+  if (!isPrivate && !allowed.includes('database'))
     faults.push(`DATABASE_URL: must have sslmode=verify-full or sslmode=verify-ca ${unless('database')}`)
-  if (
-    typeof mail === 'string' &&
-    !allowed.includes('smtp') &&
-    mail.endsWith(WITHOUT_TLS) &&
-    !isLoopback(mail)
-  )
+  const mail = textOf(values, 'SMTP_URL')
+  if (mail.endsWith(WITHOUT_TLS) && !isLoopback(mail) && !allowed.includes('smtp'))
     faults.push(`SMTP_URL: must not have requireTLS=false ${unless('smtp')}`)
   return faults
 }
 
-function durationFaults(values: Record<string, unknown>): string[] {
+function durationFaults(values: Values): string[] {
   const faults: string[] = []
   for (const [name, [min, max]] of Object.entries(RANGES)) {
     const seconds = Number(values[name])
     if (seconds < min || seconds > max) faults.push(`${name}: must be from ${min} to ${max} in production`)
   }
   for (const [shorter, longer] of ORDERS) {
-    if (Number(values[shorter]) > Number(values[longer])) {
+    if (Number(values[shorter]) > Number(values[longer]))
       faults.push(`${shorter}: must not be more than ${longer} in production`)
-    }
   }
   return faults
 }
 
-function textsOf(values: Record<string, unknown>, name: string): string[] {
+function textOf(values: Values, name: string): string {
   const value = values[name]
-  return typeof value === 'string' ? list(value) : []
+  return typeof value === 'string' ? value : ''
 }
 
 /** Not a repeated pattern, a row such as 0, 1, 2 …, or text. Fewer than one of 10^8 random keys fail. */

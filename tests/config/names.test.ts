@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { mergeVariables } from '../../src/config/names.ts'
+import { mergeVariables } from '../../src/config/files.ts'
 import { faultsOf } from './production.ts'
 
 /** A misspelt variable would leave its default in force, and nobody would notice. */
