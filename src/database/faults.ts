@@ -25,12 +25,10 @@ export class StandbyError extends Error {
 /** A connection that could not be opened, for any reason: a password, a certificate, a missing database. */
 export class ConnectionError extends Error {
   override name = 'ConnectionError'
-  override readonly cause: Error
   readonly code: string | undefined
 
   constructor(cause: Error) {
     super(cause.message, { cause })
-    this.cause = cause
     this.code = codeOf(cause)
   }
 }

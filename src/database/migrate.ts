@@ -60,18 +60,14 @@ export async function migrate(
   db: Kysely<Database>,
   onWait: (text: string) => void = () => {},
 ): Promise<string[]> {
-  await requireUtf8(db)
-  const names = await migrateTables(db, onWait)
-  await buildIndexes(db, onWait)
-  await fillAuditDays(db)
-  return names
-}
-
-async function requireUtf8(db: Kysely<Database>): Promise<void> {
   const { encoding } = await db
     .selectNoFrom(({ fn, val }) => fn<string>('current_setting', [val('server_encoding')]).as('encoding'))
     .executeTakeFirstOrThrow()
   if (encoding !== 'UTF8') throw new EncodingError(encoding)
+  const names = await migrateTables(db, onWait)
+  await buildIndexes(db, onWait)
+  await fillAuditDays(db)
+  return names
 }
 
 /** As in the function that migration 0027 makes. */
@@ -109,13 +105,10 @@ async function migrateTables(db: Kysely<Database>, onWait: (text: string) => voi
     if (!error) return (results ?? []).map(({ migrationName }) => migrationName)
     const { reason } = OUT_OF_ORDER.exec(error instanceof Error ? error.message : '')?.groups ?? {}
     if (reason !== undefined) throw new MigrationOrderError(reason)
-    if (!isWait(error, results) || waits === MAX_WAITS) throw error
+    const code = codeOf(error)
+    // A statement that timed out counts if no migration had begun.
+    const isWait = code === '55P03' || (code === '57014' && results === undefined)
+    if (!isWait || waits === MAX_WAITS) throw error
     onWait('Waiting to migrate the database: another instance migrates it, or a transaction holds a table.')
   }
-}
-
-/** A statement that timed out counts if no migration had begun. */
-function isWait(error: unknown, results: readonly unknown[] | undefined): boolean {
-  const code = codeOf(error)
-  return code === '55P03' || (code === '57014' && results === undefined)
 }

@@ -73,11 +73,9 @@ export const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
 
 /** For one message without parameters. */
 export function toStatements(server: Settings['server']): string {
-  const assignments = Object.entries({ ...COMMON, ...server }).map(
-    ([name, value]) => `set ${name} = ${value}`,
-  )
+  const settings = Object.entries({ ...COMMON, ...server })
   // Postgres 17 and newer have it.
   const timeout = `select set_config('transaction_timeout', '0', false)
     where current_setting('transaction_timeout', true) is not null`
-  return [...assignments, timeout].join('; ')
+  return [...settings.map(([name, value]) => `set ${name} = ${value}`), timeout].join('; ')
 }

@@ -11,16 +11,14 @@ const RETRY_MS = 500
 const SAY_EVERY_MS = 5_000
 const POOLING_CHECKS = 10
 
-interface Options {
-  signal: AbortSignal
-  say(text: string): void
-  patienceMs?: number
-}
-
 /** Faults that do not pass by themselves fail at once. @throws the database's error, or the signal's abort */
 export async function waitForDatabase(
   db: Executor,
-  { signal, say, patienceMs = PATIENCE_MS }: Options,
+  {
+    signal,
+    say,
+    patienceMs = PATIENCE_MS,
+  }: { signal: AbortSignal; say(text: string): void; patienceMs?: number },
 ): Promise<void> {
   const deadline = performance.now() + patienceMs
   let saidAt = Number.NEGATIVE_INFINITY
@@ -28,22 +26,17 @@ export async function waitForDatabase(
     try {
       return await ping(db)
     } catch (error) {
-      if (!isAway(error) || performance.now() >= deadline) throw error
+      // ENOENT: a Unix socket that is not there yet.
+      const isAway = error instanceof Error && (isPassing(error) || codeOf(error) === 'ENOENT')
+      if (!isAway || performance.now() >= deadline) throw error
       if (performance.now() - saidAt >= SAY_EVERY_MS) {
         saidAt = performance.now()
-        say(`Waiting for the database, which cannot be reached: ${reasonOf(error)}`)
+        const reason = error.message || (codeOf(error) ?? error.name)
+        say(`Waiting for the database, which cannot be reached: ${reason}`)
       }
     }
     await sleep(RETRY_MS, undefined, { signal })
   }
-}
-
-function isAway(error: unknown): boolean {
-  return isPassing(error) || codeOf(error) === 'ENOENT' // a Unix socket that is not there yet
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error)
 }
 
 export class TransactionPoolingError extends Error {
@@ -71,10 +64,8 @@ export async function requireSessionPooling(db: Kysely<Database>): Promise<void>
 }
 
 async function readServerProcess(db: Executor): Promise<number> {
-  const { pid } = await db
-    .selectNoFrom(({ fn }) => fn<number>('pg_backend_pid').as('pid'))
-    .executeTakeFirstOrThrow()
-  return pid
+  const query = db.selectNoFrom(({ fn }) => fn<number>('pg_backend_pid').as('pid'))
+  return (await query.executeTakeFirstOrThrow()).pid
 }
 
 /** For roles that are no superusers; null if the server does not tell. */
@@ -87,8 +78,6 @@ export async function readConnectionCapacity(db: Executor): Promise<number | nul
 
 /** Whether the database is in the cluster where it was last settled: a dump that was restored elsewhere is not. */
 export async function isSettled(db: Executor): Promise<boolean> {
-  const { settled } = await db
-    .selectNoFrom(({ fn }) => fn<boolean>('is_feed_settled').as('settled'))
-    .executeTakeFirstOrThrow()
-  return settled
+  const query = db.selectNoFrom(({ fn }) => fn<boolean>('is_feed_settled').as('isSettled'))
+  return (await query.executeTakeFirstOrThrow()).isSettled
 }

@@ -18,8 +18,6 @@ export function mediaType(name: string) {
   return { name, pattern: new RegExp(`^${name}[ \t]*(?:;[ \t]*(?:(?:${PARAMETER})[ \t]*)?)*$`, 'i') }
 }
 
-type MediaType = ReturnType<typeof mediaType>
-
 export const JSON_TYPE = mediaType('application/json')
 
 /** @throws Problem malformed_body, or invalid_request for a number or JSON that is not an object */
@@ -37,15 +35,6 @@ function requireObject(value: unknown): object {
 const NO_QUERY = Type.Object({}, { additionalProperties: false })
 const NO_BODY = optionalBody(NO_QUERY)
 
-/** What some clients send to an endpoint without a body; also an empty object. */
-function isNothing(value: unknown): boolean {
-  return value === null || (Array.isArray(value) && value.length === 0)
-}
-
-function unsupported({ name }: MediaType): Problem {
-  return new Problem('unsupported_media_type', `Send the body as ${name} in UTF-8, not compressed.`)
-}
-
 function announcesBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
@@ -56,7 +45,7 @@ declare module 'fastify' {
      * Undefined if it is empty: no content has no type (RFC 9110, section 6.4).
      * @throws Problem unsupported_media_type, payload_too_large, overloaded
      */
-    readBody(type: MediaType): Promise<Buffer | undefined>
+    readBody(type: ReturnType<typeof mediaType>): Promise<Buffer | undefined>
   }
 }
 
@@ -93,8 +82,9 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
       request.readBody = async (expected) => {
         const bytes = await read()
         if (bytes.length === 0) return undefined
-        if (!expected.pattern.test(type) || encoding.toLowerCase() !== 'identity') throw unsupported(expected)
-        return bytes
+        if (expected.pattern.test(type) && encoding.toLowerCase() === 'identity') return bytes
+        const detail = `Send the body as ${expected.name} in UTF-8, not compressed.`
+        throw new Problem('unsupported_media_type', detail)
       }
       // Fastify would judge the type before it is known whether there is content.
       raw.headers['content-type'] = undefined
@@ -108,8 +98,9 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
     const bytes = await request.readBody(JSON_TYPE)
     if (!bytes) return undefined
     const value = parseStrictJson(bytes)
-    const takesNone = request.routeOptions.schema?.body === NO_BODY
-    return takesNone && isNothing(value) ? undefined : requireObject(value)
+    // What some clients send to an endpoint without a body; also an empty object.
+    const isNothing = value === null || (Array.isArray(value) && value.length === 0)
+    return isNothing && request.routeOptions.schema?.body === NO_BODY ? undefined : requireObject(value)
   })
 }
 

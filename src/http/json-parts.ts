@@ -4,7 +4,7 @@ import { Problem } from '../errors.ts'
 
 const SMALLEST_NORMAL = 2 ** -1022
 /** Bounds the work of one number. */
-export const MAX_NUMBER_LENGTH = 400
+const MAX_NUMBER_LENGTH = 400
 
 /** Whether the number, as a double that is written again, has the same value: 0.10 and 1e2 have, 2^53 + 1 has not. */
 export function holdsAsWritten(source: string): boolean {
@@ -158,19 +158,18 @@ export function tooDeep(levels: number): Problem {
 }
 
 export function inexact(path: string): Problem {
-  const message = 'must be a number that a 64-bit float holds as written'
-  return refusedNumber(
-    'A number has more digits, or is larger or smaller, than a 64-bit float holds.',
-    path,
-    message,
+  return new Problem(
+    'invalid_request',
+    'A number has more digits, or is larger or smaller, than a 64-bit float holds. Send it as a string.',
+    { errors: [{ path, message: 'must be a number that a 64-bit float holds as written' }] },
   )
 }
 
 export function outOfRange(path: string): Problem {
   const message = 'must be in the range of a 64-bit float and have at most 400 characters'
-  return refusedNumber('A number is beyond the range of a 64-bit float, or too long.', path, message)
-}
-
-function refusedNumber(what: string, path: string, message: string): Problem {
-  return new Problem('invalid_request', `${what} Send it as a string.`, { errors: [{ path, message }] })
+  return new Problem(
+    'invalid_request',
+    'A number is beyond the range of a 64-bit float, or too long. Send it as a string.',
+    { errors: [{ path, message }] },
+  )
 }

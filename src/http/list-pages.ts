@@ -50,9 +50,7 @@ function decode(cursor: string): string[] {
     const position: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
     if (Array.isArray(position) && position.every((one) => typeof one === 'string' && !one.includes('\0')))
       return position
-  } catch {
-    // It is no JSON.
-  }
+  } catch {} // It is not JSON.
   throw invalidCursor()
 }
 

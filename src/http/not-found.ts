@@ -9,32 +9,24 @@ export const UNREADABLE_PATH = '/%25'
 
 /** Answers 404 for an unknown path, and 405 for a known path with another method. */
 async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean }): Promise<void> {
-  const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+  const routes: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
     // Of the CORS plugin, for preflights to any path.
     if (url === '*') return
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
-    const known = methodsByPath.get(url) ?? { pattern, methods: new Set() }
-    for (const one of [method].flat()) known.methods.add(one)
-    methodsByPath.set(url, known)
+    routes.push({ pattern, methods: [method].flat() })
   })
 
   function notFound({ url, originalUrl, method }: FastifyRequest): Problem {
     if (url === UNREADABLE_PATH && originalUrl !== UNREADABLE_PATH)
       return new Problem('invalid_request', 'The path contains a broken %-escape.')
     const [path = ''] = url.split('?')
-    const allowed = new Set(
-      [...methodsByPath.values()]
-        .filter(({ pattern }) => pattern.test(path))
-        .flatMap(({ methods }) => [...methods]),
-    )
-    if (allowed.size === 0 && method !== 'TRACE') {
+    const allowed = routes.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods)
+    if (allowed.length === 0 && method !== 'TRACE')
       return new Problem('not_found', 'There is nothing at this path.')
-    }
-    const allow = [...allowed].sort().join(', ')
-    return new Problem('method_not_allowed', `This path takes ${allow || 'no such method'}.`, {
-      headers: { allow },
-    })
+    const allow = [...new Set(allowed)].sort().join(', ')
+    const detail = `This path takes ${allow || 'no such method'}.`
+    return new Problem('method_not_allowed', detail, { headers: { allow } })
   }
 
   // Before the body is read: its form does not matter for an unknown path.

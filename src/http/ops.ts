@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
 import type { Connection } from '../database/connect.ts'
@@ -17,14 +17,8 @@ interface OpsOptions {
   metrics(): Promise<string>
 }
 
-interface Ops extends FastifyInstance {
-  /** From here on the instance is ready while its database is, and a process answers. */
-  serve(isServing: () => boolean): void
-  drain(): void
-}
-
 /** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
-export function buildOps({ connection, registry, metrics }: OpsOptions): Ops {
+export function buildOps({ connection, registry, metrics }: OpsOptions) {
   const app = fastify()
   let phase: 'starting' | 'serving' | 'draining' = 'starting'
   let checking: Promise<string | null> | undefined
@@ -75,6 +69,7 @@ export function buildOps({ connection, registry, metrics }: OpsOptions): Ops {
   })
   app.setErrorHandler((error, request, reply) => answer(request, reply, toProblem(error)))
   return Object.assign(app, {
+    /** From here on the instance is ready while its database is, and a process answers. */
     serve(check: () => boolean) {
       isServing = check
       phase = 'serving'

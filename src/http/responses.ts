@@ -53,21 +53,17 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   for (const code of codes) known.add(code)
   problemsOf.set(response, known)
   const rare = [...known].filter((code) => !EVERYWHERE.includes(code))
-  const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), (code) =>
-    statusOfCode(code),
-  )
-  for (const [status, ofStatus] of byStatus)
+  const ordered = [...rare, ...EVERYWHERE.filter((code) => known.has(code))]
+  for (const [status, ofStatus] of Map.groupBy(ordered, (code) => statusOfCode(code)))
     if (changed.has(status)) Object.assign(response, { [status]: toResponse(ofStatus, status) })
 }
-
-const PROBLEM = { $ref: 'Problem#' }
 
 function toResponse(codes: ProblemCode[], status: number) {
   const nameOf = (code: ProblemCode) => (statusOf(code) === status ? code : `${code}_${status}`)
   const examples = Object.fromEntries(codes.map((code) => [nameOf(code), exampleOf(code, status)]))
   return {
     description: codes.map((code) => `${catalogue[code][2]} (\`${code}\`)`).join('; '),
-    content: { 'application/problem+json': { schema: PROBLEM, examples } },
+    content: { 'application/problem+json': { schema: { $ref: 'Problem#' }, examples } },
   }
 }
 

@@ -6,7 +6,6 @@ import type { HEADERS } from './plugin.ts'
 
 /** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified, once. */
 async function routes(app: FastifyInstance): Promise<void> {
-  let document: Document | undefined
   let text: string | undefined
 
   app.get(
@@ -27,12 +26,11 @@ async function routes(app: FastifyInstance): Promise<void> {
     },
     async (_request, reply) => {
       reply.header('cache-control', 'public, max-age=300')
-      document ??= readDocument(app)
       // It is large, and anybody can ask for it: it is written as JSON once.
-      text ??= JSON.stringify(document)
+      text ??= JSON.stringify(readDocument(app))
       const written = text
       reply.type('application/json; charset=utf-8').serializer(() => written)
-      return document
+      return {}
     },
   )
 }
@@ -40,11 +38,11 @@ async function routes(app: FastifyInstance): Promise<void> {
 export const openapiRoutes = scopedRoutes(routes, 'openapi-routes', ['public-guard', 'openapi'])
 
 function readDocument(app: FastifyInstance): Document {
-  const names = createNames()
+  const named: Named = {}
   const read: Document = JSON.parse(JSON.stringify(app.swagger()), (_key, value) =>
-    names.name(joinForms(value)),
+    toReference(joinForms(value), named),
   )
-  Object.assign(read.components.schemas, names.schemas)
+  Object.assign(read.components.schemas, named)
   read.components.examples = {}
   for (const operations of Object.values(read.paths)) {
     for (const operation of Object.values(operations)) {
@@ -125,13 +123,10 @@ function addExamples(
 ): void {
   const replies = Object.values(responses).flatMap(({ content }) => Object.values(content ?? {}))
   for (const media of [...Object.values(requestBody?.content ?? {}), ...replies]) {
-    if (!media) continue
     if (media.examples) {
       Object.assign(examples, media.examples)
-      const names = Object.keys(media.examples)
-      media.examples = Object.fromEntries(
-        names.map((name) => [name, { $ref: `#/components/examples/${name}` }]),
-      )
+      for (const name of Object.keys(media.examples))
+        media.examples[name] = { $ref: `#/components/examples/${name}` }
     } else media.example ??= exampleOf(media.schema, schemas)
   }
 }
@@ -154,15 +149,16 @@ function headersOf(
   setsCookie: boolean,
   { headers }: Pick<Document['components'], 'headers'>,
 ): Record<string, { $ref: string }> {
-  const described: [string, keyof typeof HEADERS][] = [['X-Request-Id', 'RequestId']]
-  if (status < 300 || status === 429) {
-    described.push(['RateLimit', 'RateLimit'], ['RateLimit-Policy', 'RateLimitPolicy'])
-  }
-  if (status === 429 || status === 503) described.push(['Retry-After', 'RetryAfter'])
-  if (status === 401) described.push(['WWW-Authenticate', 'Challenge'])
-  if (status < 300 && setsCookie) described.push(['Set-Cookie', 'SessionCookie'])
+  const described: [name: string, component: keyof typeof HEADERS, isSent: boolean][] = [
+    ['X-Request-Id', 'RequestId', true],
+    ['RateLimit', 'RateLimit', status < 300 || status === 429],
+    ['RateLimit-Policy', 'RateLimitPolicy', status < 300 || status === 429],
+    ['Retry-After', 'RetryAfter', status === 429 || status === 503],
+    ['WWW-Authenticate', 'Challenge', status === 401],
+    ['Set-Cookie', 'SessionCookie', status < 300 && setsCookie],
+  ]
   // On the platform listener, nothing is limited.
-  const known = described.filter(([, component]) => component in headers)
+  const known = described.filter(([, component, isSent]) => isSent && component in headers)
   return Object.fromEntries(
     known.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   )
@@ -182,20 +178,15 @@ interface Schema {
 
 type Named = Record<string, Schema>
 
-/** Collects schemas by their title. `name` returns a reference to such a schema, and all else as it is. */
-function createNames(): { schemas: Named; name(value: unknown): unknown } {
-  const schemas: Named = {}
-  function name(value: unknown): unknown {
-    if (!isTitled(value)) return value
-    const { title, ...schema } = value
-    const known = schemas[title]
-    if (known && JSON.stringify(known) !== JSON.stringify(schema)) {
-      throw new Error(`two schemas have the title ${title}`)
-    }
-    schemas[title] = schema
-    return { $ref: `#/components/schemas/${title}` }
-  }
-  return { schemas, name }
+/** A reference to a schema with a title, which `named` collects. All else stays as it is. */
+function toReference(value: unknown, named: Named): unknown {
+  if (!isTitled(value)) return value
+  const { title, ...schema } = value
+  const known = named[title]
+  if (known && JSON.stringify(known) !== JSON.stringify(schema))
+    throw new Error(`two schemas have the title ${title}`)
+  named[title] = schema
+  return { $ref: `#/components/schemas/${title}` }
 }
 
 function isTitled(value: unknown): value is Schema & { title: string } {
@@ -212,10 +203,8 @@ function exampleOf(schema: Schema, schemas: Named): unknown {
   if (words) return words[0]
   if (anyOf?.[0]) return exampleOf(anyOf[0], schemas)
   if (items) return [exampleOf(items, schemas)]
-  if (properties) {
-    return Object.fromEntries(
-      Object.entries(properties).map(([field, one]) => [field, exampleOf(one, schemas)]),
-    )
-  }
-  return schema.type === 'object' ? {} : null
+  if (!properties) return schema.type === 'object' ? {} : null
+  return Object.fromEntries(
+    Object.entries(properties).map(([field, one]) => [field, exampleOf(one, schemas)]),
+  )
 }
