@@ -46,7 +46,7 @@ export const catalogue = {
 
 export type ProblemCode = keyof typeof catalogue
 
-export const END_REASONS = [
+const END_REASONS = [
   'logout',
   'refresh_reuse',
   'expired',

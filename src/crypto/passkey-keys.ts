@@ -11,7 +11,6 @@ export const NOBODYS_KEY = Buffer.from(
   'hex',
 )
 
-const FIELD_BYTES = 32
 const MIN_MODULUS_BITS = 2048
 const MAX_MODULUS_BITS = 16_384
 const MAX_EXPONENT = 2n ** 64n - 1n
@@ -31,7 +30,7 @@ function isP256(x: unknown, y: unknown): boolean {
 }
 
 function isRsa(modulus: unknown, exponent: unknown): boolean {
-  if (!isBytes(modulus) || !isBytes(exponent)) return false
+  if (!(modulus instanceof Uint8Array && exponent instanceof Uint8Array)) return false
   const details = importKey({ kty: 'RSA', n: base64url(modulus), e: base64url(exponent) })
   const { modulusLength = 0, publicExponent = 0n } = details ?? {}
   return (
@@ -72,13 +71,9 @@ function powerModP(base: bigint, exponent: bigint): bigint {
   return power
 }
 
-function isBytes(value: unknown): value is Uint8Array {
-  return value instanceof Uint8Array
-}
-
 /** Elements of both fields have 32 bytes, with leading zeros (RFC 9053, section 7.1.1). */
 function isField(value: unknown): value is Uint8Array {
-  return isBytes(value) && value.length === FIELD_BYTES
+  return value instanceof Uint8Array && value.length === 32
 }
 
 function base64url(bytes: Uint8Array): string {

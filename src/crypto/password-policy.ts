@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { domainToUnicode } from 'node:url'
 import type { PasswordHasher } from './password.ts'
 
@@ -17,7 +17,7 @@ export interface Person {
 }
 
 /** False also if the breach list gives no answer. */
-export type IsBreached = (password: string) => Promise<boolean>
+type IsBreached = (password: string) => Promise<boolean>
 
 export interface Checks {
   hasher: Pick<PasswordHasher, 'estimate'>
@@ -73,17 +73,16 @@ const DICTIONARIES: Record<string, string> = {
 const NAMES = /^\w*(first|last)names/i
 
 function describe(parts: { pattern: string; dictionary: string }[]): string {
-  const named = parts.map(({ pattern, dictionary }) =>
-    pattern === 'dictionary' ? describeDictionary(dictionary) : PATTERNS[pattern],
+  const named = new Set(
+    parts.map(({ pattern, dictionary }) => {
+      if (pattern !== 'dictionary') return PATTERNS[pattern]
+      return DICTIONARIES[dictionary] ?? (NAMES.test(dictionary) ? 'a name' : 'a common word')
+    }),
   )
-  const described = [...new Set(named)].filter((name) => name !== undefined)
+  const described = [...named].filter((name) => name !== undefined)
   if (described.length === 0) return 'is short'
   const list = new Intl.ListFormat('en-GB').format(described)
-  return `is ${described.length < new Set(named).size ? 'little more than' : 'made of'} ${list}`
-}
-
-function describeDictionary(name: string): string {
-  return DICTIONARIES[name] ?? (NAMES.test(name) ? 'a name' : 'a common word')
+  return `is ${described.length < named.size ? 'little more than' : 'made of'} ${list}`
 }
 
 function hintsOf({ email, companyName, name = '' }: Person): string[] {
@@ -116,10 +115,10 @@ export function createIsBreached(
 ): IsBreached | undefined {
   if (url === undefined) return undefined
   return async (password) => {
-    const hash = createHash('sha1').update(password.normalize('NFC')).digest('hex').toUpperCase()
+    const digest = hash('sha1', password.normalize('NFC')).toUpperCase()
     try {
-      const lines = await readRange(`${url}/${hash.slice(0, 5)}`)
-      return lines.some((line) => isMatch(line, hash.slice(5)))
+      const lines = await readRange(`${url}/${digest.slice(0, 5)}`)
+      return lines.some((line) => isMatch(line, digest.slice(5)))
     } catch (error) {
       onFailure(error instanceof Error ? error.name : 'Error')
       return false

@@ -15,13 +15,10 @@ const REPEATED = /(.{6,})\1/s
 /** A sequence of words, such as months, can be cut within a word. Shorter parts do not matter. */
 const MIN_CUT_NAME = 4
 
-/** False also if it cannot tell. */
-type HasStrongEnds = (text: string, hints: string[]) => boolean
-
 export function createStrongEnds({
   dictionary = {},
   graphs = {},
-}: Pick<OptionsType, 'dictionary' | 'graphs'>): HasStrongEnds {
+}: Pick<OptionsType, 'dictionary' | 'graphs'>) {
   const options = new Options()
   const names = Object.entries(dictionary).flatMap(([key, words]) =>
     options.isWordSequence(key) ? words.map(String) : [],
@@ -35,7 +32,8 @@ export function createStrongEnds({
     .flat()
     .filter(({ length }) => length > 1)
 
-  return (text, hints) => {
+  /** False also if it cannot tell. */
+  return (text: string, hints: string[]): boolean => {
     if (text.length < 2 * END_LENGTH || REPEATED.test(text)) return false
     if (longSubstitutions.some((substitution) => text.toLowerCase().includes(substitution))) return false
     const words = [...new Set(hints.flatMap((hint) => [hint, ...endsOf(hint)]))]

@@ -103,11 +103,8 @@ export type RowOf<Table extends keyof Database, List extends Columns> = {
 
 /** `s.user_id as "userId", …`, for the result of a statement. */
 export function aliased(table: string, columns: Columns): RawBuilder<unknown> {
-  return sql.raw(
-    Object.entries(columns)
-      .map(([name, column]) => `${table}.${column} as "${name}"`)
-      .join(', '),
-  )
+  const named = Object.entries(columns).map(([name, column]) => `${table}.${column} as "${name}"`)
+  return sql.raw(named.join(', '))
 }
 
 export function plain(table: string, columns: Columns): RawBuilder<unknown> {

@@ -62,7 +62,7 @@ export function isPassing(error: unknown): boolean {
 }
 
 /** Whether a wait on this side has ended. When a wait of the server ends, the error has a code. */
-export function isUnanswered(error: unknown): boolean {
+function isUnanswered(error: unknown): boolean {
   return codeOf(error) === undefined && error instanceof Error && /time(d )?out/i.test(error.message)
 }
 

@@ -1,14 +1,5 @@
 /** Entries with equal keys go one at a time, in order of arrival. */
-interface KeyedQueue<Entry> {
-  readonly size: number
-  add(entry: Entry): void
-  take(max: number): Entry[]
-  /** Call it once for each taken entry, when it is settled: the next one with its key becomes ready. */
-  release(entry: Entry): void
-  clear(): Entry[]
-}
-
-export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): KeyedQueue<Entry> {
+export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string) {
   /** In the order in which they became ready, no two with the same key. */
   let ready: Entry[] = []
   /** By key that is ready or taken: the entries behind it, in order of arrival. */
@@ -18,7 +9,7 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): Keyed
     get size() {
       return size
     },
-    add(entry) {
+    add(entry: Entry): void {
       size += 1
       const key = keyOf?.(entry)
       const queue = key === undefined ? undefined : behind.get(key)
@@ -28,19 +19,20 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): Keyed
         if (key !== undefined) behind.set(key, [])
       }
     },
-    take(max) {
+    take(max: number): Entry[] {
       const taken = ready.splice(0, max)
       size -= taken.length
       return taken
     },
-    release(entry) {
+    /** Call it once for each taken entry, when it is settled: the next one with its key becomes ready. */
+    release(entry: Entry): void {
       if (!keyOf) return
       const key = keyOf(entry)
       const next = behind.get(key)?.shift()
       if (next) ready.push(next)
       else behind.delete(key)
     },
-    clear() {
+    clear(): Entry[] {
       const all = [...ready, ...[...behind.values()].flat()]
       // Keys in `ready` have no taken entry. The others have one, whose release removes the key.
       if (keyOf) for (const entry of ready) behind.delete(keyOf(entry))

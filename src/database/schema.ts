@@ -6,7 +6,7 @@ type Fixed<T> = ColumnType<T, T, never>
 type Json = ColumnType<unknown, string, never>
 
 export type CompanyStatus = 'active' | 'suspended' | 'deleting'
-export type UserStatus = 'active' | 'disabled' | 'deleted'
+type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
 export type UserKind = 'person' | 'service'
 export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm' | 'undo'

@@ -5,7 +5,7 @@ import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 /** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
-export type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
+type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 
 const EXPOSED = ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id']
 

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { preferredType } from './headers.ts'
-import { sendNotFoundPage } from './pages.ts'
+import { sendPage } from './pages.ts'
 
 /** In place of a path with a broken %-escape, which the router would answer itself, without any hook. No route has it. */
 export const UNREADABLE_PATH = '/%25'
@@ -40,7 +40,7 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
   })
   // For an OPTIONS that the CORS plugin did not answer.
   app.setNotFoundHandler(async (request, reply) => {
-    if (hasPages && isForPerson(request)) return await sendNotFoundPage(request, reply)
+    if (hasPages && isForPerson(request)) return await sendPage(request, reply.code(404))
     throw notFound(request)
   })
 }

@@ -23,6 +23,7 @@ const POLICY = [
   "require-trusted-types-for 'script'",
   "trusted-types 'none'",
 ].join('; ')
+const OF_PAGE = { 'content-security-policy': POLICY }
 
 /** Paths that lead to a page: that of password managers (W3C, A Well-Known URL for Changing Passwords), and a former one. */
 const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
@@ -43,7 +44,7 @@ async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[
   for (const path of paths) app.get(path, { schema }, sendPage)
   for (const [path, page] of Object.entries(REDIRECTS)) {
     // Not for good: an instance of the release before has a page there.
-    app.get(path, { schema }, async (_request, reply) => withPolicy(reply).redirect(page, 302))
+    app.get(path, { schema }, async (_request, reply) => reply.headers(OF_PAGE).redirect(page, 302))
   }
   const names = await readdir(join(await findPages(), 'assets'))
   for (const name of names.filter((name) => !/\.(?:br|gz)$/.test(name))) {
@@ -54,12 +55,8 @@ async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[
   }
 }
 
-async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  return send(request, withPolicy(reply), 'index.html')
-}
-
-function withPolicy(reply: FastifyReply): FastifyReply {
-  return reply.header('content-security-policy', POLICY)
+export async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  return send(request, reply.headers(OF_PAGE), 'index.html')
 }
 
 const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
@@ -90,10 +87,6 @@ async function nameScripts(_request: FastifyRequest, reply: FastifyReply, payloa
   const type = String(reply.getHeader('content-type'))
   if (type.startsWith('application/javascript')) reply.type('text/javascript; charset=utf-8')
   return payload
-}
-
-export async function sendNotFoundPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  return sendPage(request, reply.code(404))
 }
 
 export const pageFilesPlugin = fp(files, { name: 'page-files' })

@@ -101,23 +101,16 @@ const DOCUMENTS = {
   },
 } as const
 
-interface Options {
-  listener: keyof typeof DOCUMENTS
-  url: string
-  guide: string
-}
-
-async function plugin(app: FastifyInstance, { listener, url, guide }: Options): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { listener, url, guide }: { listener: keyof typeof DOCUMENTS; url: string; guide: string },
+): Promise<void> {
   const { title, tags, components } = DOCUMENTS[listener]
+  const license = { name: 'MIT', identifier: 'MIT' }
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
-      info: {
-        title,
-        version: '1.1',
-        description: guide,
-        license: { name: 'MIT', identifier: 'MIT' },
-      },
+      info: { title, version: '1.1', description: guide, license },
       servers: [{ url }],
       tags: [...tags],
       components,
