@@ -89,8 +89,17 @@ export function challengeIn({ response }: RegistrationResponse): string | undefi
   return typeof challenge === 'string' ? challenge : undefined
 }
 
+function expectedOf({ rpId, origins }: RelyingParty, challenge: string) {
+  return {
+    expectedChallenge: randomPartOf(challenge),
+    expectedOrigin: origins,
+    expectedRPID: rpId,
+    requireUserVerification: true,
+  }
+}
+
 export async function readRegistration(
-  { rpId, origins }: RelyingParty,
+  relyingParty: RelyingParty,
   { response, challenge }: { response: RegistrationResponse; challenge: string },
 ): Promise<NewPasskey | null> {
   try {
@@ -99,10 +108,7 @@ export async function readRegistration(
     const { verifyRegistrationResponse } = await library()
     const { verified, registrationInfo } = await verifyRegistrationResponse({
       response: { ...response, clientExtensionResults: {}, response: { clientDataJSON, attestationObject } },
-      expectedChallenge: randomPartOf(challenge),
-      expectedOrigin: origins,
-      expectedRPID: rpId,
-      requireUserVerification: true,
+      ...expectedOf(relyingParty, challenge),
       supportedAlgorithmIDs: ALGORITHMS,
     })
     if (!verified || !registrationInfo) return null
@@ -158,7 +164,7 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
 
 /** Verifies the use of a passkey. The statement that consumes it checks the counter. */
 export async function readAssertion(
-  { rpId, origins }: RelyingParty,
+  relyingParty: RelyingParty,
   {
     response,
     challenge,
@@ -183,10 +189,7 @@ export async function readAssertion(
         clientExtensionResults: {},
         response: { clientDataJSON, authenticatorData, signature },
       },
-      expectedChallenge: randomPartOf(challenge),
-      expectedOrigin: origins,
-      expectedRPID: rpId,
-      requireUserVerification: true,
+      ...expectedOf(relyingParty, challenge),
       credential: { id: response.id, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     })
     // Compared last: the time must not tell whether a passkey is known.

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
+import fastify from 'fastify'
 import { Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
 import type { Connection } from '../database/connect.ts'
@@ -64,10 +64,14 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
     reply.type(Registry.PROMETHEUS_CONTENT_TYPE)
     return await metrics()
   })
-  app.setNotFoundHandler((request, reply) => {
-    answer(request, reply, new Problem('not_found', 'There is nothing at this path.'))
+  app.setErrorHandler((error, request, reply) => {
+    const problem = toProblem(error)
+    reply.code(statusOf(problem.code)).type('application/problem+json; charset=utf-8')
+    reply.send(toReply(problem, request.id))
   })
-  app.setErrorHandler((error, request, reply) => answer(request, reply, toProblem(error)))
+  app.setNotFoundHandler(() => {
+    throw new Problem('not_found', 'There is nothing at this path.')
+  })
   return Object.assign(app, {
     /** From here on the instance is ready while its database is, and a process answers. */
     serve(check: () => boolean) {
@@ -78,9 +82,4 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
       phase = 'draining'
     },
   })
-}
-
-function answer(request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
-  reply.code(statusOf(problem.code)).type('application/problem+json; charset=utf-8')
-  reply.send(toReply(problem, request.id))
 }
