@@ -183,7 +183,7 @@ export async function ping(db: Executor): Promise<void> {
 }
 
 /** pg's parsers, but for two types of which every request reads many values. */
-export const types: pg.CustomTypesConfig = {
+const types: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format) {
     if (format !== 'binary' && oid === TEXT_ARRAY) return readTextArray
     if (format !== 'binary' && oid === pg.types.builtins.TIMESTAMPTZ) return readTime
