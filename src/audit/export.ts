@@ -1,7 +1,6 @@
 import type { Executor } from '../database/connect.ts'
 import { isTooSlow } from '../database/faults.ts'
 import { overloaded } from '../errors.ts'
-import type { RefusalReason } from './entry.ts'
 import { type Filter, findNames, listTrail, type Position, type TrailEntry } from './repository.ts'
 import { CSV_COLUMNS } from './schemas.ts'
 
@@ -9,7 +8,7 @@ import { CSV_COLUMNS } from './schemas.ts'
 
 export const NDJSON = 'application/x-ndjson'
 export const CSV = 'text/csv'
-export type Format = typeof NDJSON | typeof CSV
+type Format = typeof NDJSON | typeof CSV
 
 /** Rows that are read at once. */
 const ROWS = 500
@@ -54,10 +53,7 @@ export function throwOverloaded(error: unknown): never {
 }
 
 export function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {
-  const summed: { reason?: RefusalReason; count?: number } = {
-    ...(reason !== null && { reason }),
-    ...(count !== null && { count }),
-  }
+  const summed = { ...(reason !== null && { reason }), ...(count !== null && { count }) }
   return { ...entry, occurredAt: occurredAt.toISOString(), ...summed }
 }
 

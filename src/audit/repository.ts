@@ -3,7 +3,6 @@ import type { Executor } from '../database/connect.ts'
 import { ID } from '../system.ts'
 import type { AuditEntry, RefusalReason } from './entry.ts'
 import { auditOne } from './fragments.ts'
-import { serviceEntry } from './service-sign-ins-repository.ts'
 
 /** A trigger refuses changes to existing entries. */
 export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
@@ -15,13 +14,12 @@ export async function forgetEmail(db: Executor, companyId: string, email: string
     with forgotten as (
       update audit_addresses set email = null where company_id = ${companyId} and email = ${email}
     )
-    update refused_sign_ins set last_email = '' where company_id = ${companyId} and last_email = ${email}`.execute(
-    db,
-  )
+    update refused_sign_ins set last_email = ''
+    where company_id = ${companyId} and last_email = ${email}`.execute(db)
 }
 
 /** `ipAddress` and an e-mail as `subject` are null once they are too old. */
-export interface ShownEntry {
+interface ShownEntry {
   id: string
   occurredAt: Date
   action: string
@@ -66,17 +64,20 @@ const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action
 const entriesWithAddresses = sql`audit_events e
   left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id`
 
+function ifGiven<Value>(value: Value | undefined, condition: (value: Value) => RawBuilder<unknown>) {
+  return value === undefined ? sql`true` : condition(value)
+}
+
 /** The newest first, without refused sign-ins. */
 export async function listEntries(
   db: Executor,
   companyId: string,
   { person, max }: { person?: Person | undefined; max: number },
 ): Promise<ShownEntry[]> {
-  const { userId, email } = person ?? {}
-  const isAbout =
-    person === undefined
-      ? sql`true`
-      : sql`(e.actor = ${userId} or e.subject = ${userId} or a.email = ${email})`
+  const isAbout = ifGiven(
+    person,
+    ({ userId, email }) => sql`(e.actor = ${userId} or e.subject = ${userId} or a.email = ${email})`,
+  )
   const { rows } = await sql<ShownEntry>`
     select ${shownEntry} from ${entriesWithAddresses}
     where e.company_id = ${companyId} and ${isAbout}
@@ -96,52 +97,43 @@ const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in'
   null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
   coalesce(r.reason, 'refused') as reason, r.count`
 
+/** As an entry of the trail, of row `s`. */
+export const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
+  s.user_id::text as actor, null as subject,
+  case when s.superseded > 0 then json_build_object('superseded', s.superseded) end as details,
+  null::uuid as "sessionId", s.ip_address as "ipAddress", null as reason, s.count`
+
 /** With refused sign-ins, the newest first. */
 export async function listTrail(
   db: Executor,
   companyId: string,
   { action, actor, from, to, after, max }: Filter & { after?: Position | undefined; max: number },
 ): Promise<TrailEntry[]> {
-  const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => [
-    ...(from === undefined ? [] : [sql`${time} >= ${from}`]),
-    ...(to === undefined ? [] : [sql`${time} < ${to}`]),
-    ...(after === undefined
-      ? []
-      : [
-          sql`(${time}, ${id}) < (${after.occurredAt}::timestamptz, ${after.id}::uuid)`,
-          // No index of summed sign-ins has the ids.
-          sql`${time} <= ${after.occurredAt}`,
-        ]),
-  ]
-  const ofEntries = [
-    sql`e.company_id = ${companyId}`,
-    ...(action === undefined ? [] : [sql`e.action = ${action}`]),
-    ...(actor === undefined ? [] : [sql`e.actor = ${actor}`]),
-    ...within(sql`e.occurred_at`, sql`e.audit_id`),
-  ]
+  const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => {
+    const isAfter = ifGiven(after, (last) => {
+      const position = sql`(${last.occurredAt}::timestamptz, ${last.id}::uuid)`
+      // Also by time only, because no index of summed sign-ins has the ids.
+      return sql`(${time}, ${id}) < ${position} and ${time} <= ${last.occurredAt}`
+    })
+    const isSince = ifGiven(from, (first) => sql`${time} >= ${first}`)
+    return sql`${isSince} and ${ifGiven(to, (end) => sql`${time} < ${end}`)} and ${isAfter}`
+  }
   const areSignIns = (action ?? 'sign_in') === 'sign_in'
-  const ofRefused = [
-    sql`r.company_id = ${companyId}`,
-    ...(actor === undefined && areSignIns ? [] : [sql`false`]),
-    ...within(sql`r.minute`, refusedId),
-  ]
-  const ofServices = [
-    sql`s.company_id = ${companyId}`,
-    ...(areSignIns && actor !== 'operator' ? [] : [sql`false`]),
-    ...(actor === undefined || actor === 'operator' ? [] : [sql`s.user_id = ${actor}::uuid`]),
-    ...within(sql`s.minute`, sql`s.audit_id`),
-  ]
+  const member = actor === 'operator' ? undefined : actor
   const { rows } = await sql<TrailEntry>`
     (select ${shownEntry}, null as reason, null::int as count from ${entriesWithAddresses}
-    where ${sql.join(ofEntries, sql` and `)}
+    where e.company_id = ${companyId} and ${ifGiven(action, (one) => sql`e.action = ${one}`)}
+      and ${ifGiven(actor, (one) => sql`e.actor = ${one}`)} and ${within(sql`e.occurred_at`, sql`e.audit_id`)}
     order by e.occurred_at desc, e.audit_id desc limit ${max})
     union all
     (select ${refusedEntry} from refused_sign_ins r
-    where ${sql.join(ofRefused, sql` and `)}
+    where r.company_id = ${companyId} and ${areSignIns && actor === undefined ? sql`true` : sql`false`}
+      and ${within(sql`r.minute`, refusedId)}
     order by r.minute desc, 1 desc limit ${max})
     union all
     (select ${serviceEntry} from service_sign_ins s
-    where ${sql.join(ofServices, sql` and `)}
+    where s.company_id = ${companyId} and ${areSignIns && actor !== 'operator' ? sql`true` : sql`false`}
+      and ${ifGiven(member, (one) => sql`s.user_id = ${one}::uuid`)} and ${within(sql`s.minute`, sql`s.audit_id`)}
     order by s.minute desc, s.audit_id desc limit ${max})
     order by "occurredAt" desc, id desc
     limit ${max}`.execute(db)
@@ -154,15 +146,12 @@ export async function findNames(
   companyId: string,
   entries: Pick<TrailEntry, 'actor' | 'subject'>[],
 ): Promise<Record<string, string>> {
-  const ids = new Set(entries.flatMap(({ actor, subject }) => [actor ?? '', subject ?? '']))
-  const users = await db
-    .selectFrom('users')
-    .select(['user_id', 'name'])
-    .where('company_id', '=', companyId)
-    .where('status', '<>', 'deleted')
-    .where('user_id', '=', ({ fn, val }) => fn.any(val([...ids].filter((id) => ID.test(id)))))
-    .execute()
-  return Object.fromEntries(users.map(({ user_id, name }) => [user_id, name]))
+  const ids = new Set(entries.flatMap(({ actor, subject }) => [actor, subject]))
+  const { rows } = await sql<{ id: string; name: string }>`
+    select user_id as id, name from users
+    where company_id = ${companyId} and status <> 'deleted'
+      and user_id = any(${[...ids].filter((id) => id !== null && ID.test(id))}::uuid[])`.execute(db)
+  return Object.fromEntries(rows.map(({ id, name }) => [id, name]))
 }
 
 interface Day {
@@ -218,6 +207,24 @@ export async function listRefusedSignIns(
     .orderBy('minute', 'desc')
     .orderBy('network')
     .orderBy('kind')
+    .limit(max)
+    .execute()
+}
+
+/** Sign-ins of service accounts, the newest first; with `userId`, only of this account. */
+export async function listServiceSignIns(
+  db: Executor,
+  companyId: string,
+  { userId, max }: { userId?: string | null | undefined; max: number },
+) {
+  return await db
+    .selectFrom('service_sign_ins')
+    .select(['minute', 'user_id as userId', 'network', 'count'])
+    .where('company_id', '=', companyId)
+    .where((eb) => (userId === undefined ? eb.lit(true) : eb('user_id', '=', userId)))
+    .orderBy('minute', 'desc')
+    .orderBy('user_id')
+    .orderBy('network')
     .limit(max)
     .execute()
 }

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import type { Static } from '@sinclair/typebox'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { preferredType } from '../http/headers.ts'
@@ -100,18 +101,13 @@ function alreadyExporting(): Problem {
   return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
 }
 
-function toFilter(query: { action?: string; actor?: string; from?: string; to?: string }): Filter {
-  const { action, actor, from, to } = query
-  return {
-    action,
-    actor: actor?.toLowerCase(),
-    from: from === undefined ? undefined : toTime('from', from),
-    to: to === undefined ? undefined : toTime('to', to),
-  }
+function toFilter({ action, actor, from, to }: Static<typeof AuditQuery>): Filter {
+  return { action, actor: actor?.toLowerCase(), from: toTime('from', from), to: toTime('to', to) }
 }
 
 /** The format allows leap seconds, which the service does not have. @throws Problem invalid_request */
-function toTime(name: string, text: string): Date {
+function toTime(name: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined
   const time = new Date(text)
   if (Number.isNaN(time.getTime())) throw invalidField(`querystring/${name}`, 'must be a time that there is')
   return time

@@ -21,21 +21,22 @@ export const CSV_COLUMNS = [
   'ipAddress',
 ] as const
 
+const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
+
 const filters = {
   action: Type.Optional(
-    Type.String({
-      pattern: '^[a-z_]{1,64}$',
-      'x-must': 'must be an action: 1 to 64 of a-z and _',
-      description: 'Only this action',
-      examples: ['sign_in'],
-    }),
+    field(
+      Type.String({ pattern: '^[a-z_]{1,64}$', 'x-must': 'must be an action: 1 to 64 of a-z and _' }),
+      'Only this action',
+      'sign_in',
+    ),
   ),
   actor: Type.Optional(
     Type.String({
       pattern: '^(?:operator|[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$',
       'x-must': 'must be the id of a member, or operator',
       description: 'Only what this member did, by id, or `operator`',
-      examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
+      examples: [ID],
     }),
   ),
   from: Type.Optional({ ...Time, description: 'Only what was not before', maxLength: 40 }),
@@ -44,6 +45,7 @@ const filters = {
 
 export const AuditQuery = Type.Object({ ...filters, ...pageQuery }, { additionalProperties: false })
 
+const count = (description: string, example: number) => field(Type.Integer(), description, example)
 const orNull = (description: string, example: string) =>
   Type.Union([Type.String(), Type.Null()], { description, examples: [example] })
 
@@ -57,22 +59,13 @@ const Entry = Type.Object(
       'user_role',
     ),
     outcome: field(Type.String(), 'How it ended', 'done'),
-    actor: orNull(
-      'Who did it: the id of a member, or `operator`; null if nobody proved who they are',
-      '01890a5d-ac96-774b-bcce-b302099a8057',
-    ),
-    subject: orNull(
-      'What it was done to: the id of a member, an e-mail that was invited, and the like',
-      '01890a5d-ac96-774b-bcce-b302099a8057',
-    ),
+    actor: orNull('Who did it: the id of a member, or `operator`; null if nobody proved who they are', ID),
+    subject: orNull('What it was done to: the id of a member, an e-mail that was invited, and the like', ID),
     details: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()], {
       description: 'What was changed',
       examples: [{ before: { role: 'admin' }, after: { role: 'viewer' } }],
     }),
-    sessionId: orNull(
-      'The session that did it, or that it was about',
-      '01890a5d-ac96-774b-bcce-b302099a8057',
-    ),
+    sessionId: orNull('The session that did it, or that it was about', ID),
     ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
     reason: Type.Optional(
       Type.Unsafe<RefusalReason>({
@@ -83,11 +76,10 @@ const Entry = Type.Object(
       }),
     ),
     count: Type.Optional(
-      Type.Integer({
-        description:
-          'How many sign-ins the entry sums up; only of those that were refused or of a service account',
-        examples: [3],
-      }),
+      count(
+        'How many sign-ins the entry sums up; only of those that were refused or of a service account',
+        3,
+      ),
     ),
   },
   { title: 'AuditEntry', description: 'One entry of the audit trail' },
@@ -117,7 +109,7 @@ export const AuditReply = Type.Object(
     entries: Type.Array(Entry, { description: 'The newest first' }),
     names: Type.Record(Type.String(), Type.String(), {
       description: 'Of the members who occur in these entries, by id',
-      examples: [{ '01890a5d-ac96-774b-bcce-b302099a8057': 'Ada Lovelace' }],
+      examples: [{ [ID]: 'Ada Lovelace' }],
     }),
     nextCursor: NextCursor,
   },
@@ -129,19 +121,15 @@ export const DEFAULT_DAYS = 30
 export const DailyQuery = Type.Object(
   {
     days: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 90,
-        default: DEFAULT_DAYS,
-        description: 'How many, the last of which is today',
-        examples: [30],
-      }),
+      field(
+        Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_DAYS }),
+        'How many, the last of which is today',
+        30,
+      ),
     ),
   },
   { additionalProperties: false },
 )
-
-const count = (description: string, example: number) => field(Type.Integer(), description, example)
 
 export const DailyReply = Type.Object(
   {

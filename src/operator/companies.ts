@@ -1,5 +1,4 @@
-import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
-import { listServiceSignIns } from '../audit/service-sign-ins-repository.ts'
+import { listEntries, listRefusedSignIns, listServiceSignIns } from '../audit/repository.ts'
 import { checkNewCompany } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'

@@ -97,29 +97,21 @@ export const VerifyReply = Type.Unsafe<undefined>({
 export const FeedQuery = Type.Object(
   {
     after: Type.Optional(
-      Type.String({
-        maxLength: 1_000,
-        description: 'The `next` of the page before; from the beginning without it',
-        examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
-      }),
+      field(
+        Type.String({ maxLength: 1_000 }),
+        'The `next` of the page before; from the beginning without it',
+        'WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ',
+      ),
     ),
     limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 1_000,
-        default: 100,
-        description: 'How many events at most',
-        examples: [1_000],
-      }),
+      field(Type.Integer({ minimum: 1, maximum: 1_000, default: 100 }), 'How many events at most', 1_000),
     ),
     wait: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 25,
-        default: 0,
-        description: 'Seconds to wait for the first event, if there is none yet',
-        examples: [25],
-      }),
+      field(
+        Type.Integer({ minimum: 0, maximum: 25, default: 0 }),
+        'Seconds to wait for the first event, if there is none yet',
+        25,
+      ),
     ),
   },
   { additionalProperties: false },
@@ -128,21 +120,17 @@ export const FeedQuery = Type.Object(
 const FeedEvent = Type.Object(
   {
     companyId: field(Uuid, 'The company that sent it'),
-    id: Type.String({ description: 'Of the event; unique in its company', examples: ['payment-4711'] }),
-    type: Type.String({ description: 'What happened', examples: ['payment.created'] }),
-    occurredAt: Type.Union([Time, Type.Null()], {
-      description: 'When it happened; null if the sender does not say',
-      examples: ['2026-11-20T10:15:00.000Z'],
-    }),
-    receivedAt: field(Time, 'When the service received it'),
-    data: Type.Object(
-      {},
-      {
-        additionalProperties: true,
-        description: 'The JSON value that was sent',
-        examples: [{ amount: 1200 }],
-      },
+    id: field(Type.String(), 'Of the event; unique in its company', 'payment-4711'),
+    type: field(Type.String(), 'What happened', 'payment.created'),
+    occurredAt: field(
+      Type.Union([Time, Type.Null()]),
+      'When it happened; null if the sender does not say',
+      '2026-11-20T10:15:00.000Z',
     ),
+    receivedAt: field(Time, 'When the service received it'),
+    data: field(Type.Object({}, { additionalProperties: true }), 'The JSON value that was sent', {
+      amount: 1200,
+    }),
   },
   { title: 'FeedEvent', description: 'An event as it was ingested' },
 )
@@ -154,7 +142,7 @@ export const FeedReply = Type.Object(
       description: 'The `after` of the next page; null while there was never an event',
       examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
     }),
-    isCaughtUp: Type.Boolean({ description: 'Whether nothing more can be given yet', examples: [true] }),
+    isCaughtUp: field(Type.Boolean(), 'Whether nothing more can be given yet', true),
   },
   { title: 'FeedReply', description: 'A page of events' },
 )

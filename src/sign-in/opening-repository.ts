@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
-import { auditEach } from '../audit/fragments.ts'
-import { summingUpServiceSignIns } from '../audit/service-sign-ins-repository.ts'
+import { auditEach, summingUpServiceSignIns } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
