@@ -90,48 +90,46 @@ A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 wi
 
 | limit | at most | counts |
 |---|---|---|
-${limitRows(config.limits)}
+${rowsOfLimits(config.limits)}
 `
 
+/** Rows of a table; the first cell is code. */
+function toRows(rows: [code: string, ...cells: (string | number)[]][]): string {
+  return rows.map(([code, ...cells]) => `| \`${code}\` | ${cells.join(' | ')} |`).join('\n')
+}
+
 function rowsOfCodes(): string {
-  return Object.keys(CODES)
-    .filter((code): code is ProblemCode => code in CODES)
-    .map((code) => `| \`${code}\` | ${statusOf(code)} | ${CODES[code]} |`)
-    .join('\n')
+  const codes = Object.keys(CODES).filter((code): code is ProblemCode => code in CODES)
+  return toRows(codes.map((code) => [code, statusOf(code), CODES[code]]))
 }
 
-function limitRows(limits: Limits): string {
+function rowsOfLimits(limits: Limits): string {
   const names: (keyof Limits)[] = Object.keys(COUNTED).filter((name): name is keyof Limits => name in limits)
-  return names
-    .map((name) => {
-      const { name: shown, max, windowSeconds } = limits[name]
-      return `| \`${shown}\` | ${max} in ${windowSeconds} s | ${COUNTED[name]} |`
-    })
-    .join('\n')
-}
-
-const CLAIMS: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
-  iss: 'the issuer',
-  aud: 'the audience',
-  sub: 'the user',
-  cid: 'the company',
-  sid: 'the session',
-  role: 'what the user is in the company',
-  perms: 'the permissions of the user',
-  amr: 'by what the user signed in (RFC 8176)',
-  auth_time: 'when the user last proved who they are, in Unix seconds',
-  jti: 'the token',
-  iat: 'when it was issued, in Unix seconds',
-  exp: 'when it expires, in Unix seconds',
+  return toRows(
+    names.map((name) => [
+      limits[name].name,
+      `${limits[name].max} in ${limits[name].windowSeconds} s`,
+      COUNTED[name],
+    ]),
+  )
 }
 
 function accessTokens(config: Config): string {
   const issuer = issuerOf(config)
-  const values: Partial<Record<string, string>> = { iss: issuer, aud: ACCESS_AUDIENCE }
-  const rows = Object.entries(CLAIMS).map(
-    ([claim, meaning]) =>
-      `| \`${claim}\` | ${meaning}${values[claim] === undefined ? '' : `: \`${values[claim]}\``} |`,
-  )
+  const claims: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
+    iss: `the issuer: \`${issuer}\``,
+    aud: `the audience: \`${ACCESS_AUDIENCE}\``,
+    sub: 'the user',
+    cid: 'the company',
+    sid: 'the session',
+    role: 'what the user is in the company',
+    perms: 'the permissions of the user',
+    amr: 'by what the user signed in (RFC 8176)',
+    auth_time: 'when the user last proved who they are, in Unix seconds',
+    jti: 'the token',
+    iat: 'when it was issued, in Unix seconds',
+    exp: 'when it expires, in Unix seconds',
+  }
   return `## Access tokens
 
 An access token is a JWT (RFC 9068), signed with ES256 by a key of \`/.well-known/jwks.json\`; its \`typ\` is \`at+jwt\`. Ids are
@@ -139,7 +137,7 @@ UUIDs. Tokens of sessions from before version 1.1 have neither \`amr\` nor \`aut
 
 | claim | says |
 |---|---|
-${rows.join('\n')}
+${toRows(Object.entries(claims))}
 
 A service can verify it offline. It then learns of a logout or of another role when the token expires, after
 ${config.accessTokenTtlSeconds} s at most; \`GET /auth/session\` tells at once. In JavaScript, with the library jose:
@@ -191,17 +189,17 @@ features are for the services beside it.
 
 | role | permissions |
 |---|---|
-${toRows(ROLE_PERMISSIONS)}
+${rowsOfLists(ROLE_PERMISSIONS)}
 
 | plan | features |
 |---|---|
-${toRows(PLAN_FEATURES)}
+${rowsOfLists(PLAN_FEATURES)}
 `
 
-function toRows(lists: Record<string, readonly string[]>): string {
-  return Object.entries(lists)
-    .map(([name, words]) => `| \`${name}\` | ${words.map((word) => `\`${word}\``).join(' ')} |`)
-    .join('\n')
+function rowsOfLists(lists: Record<string, readonly string[]>): string {
+  return toRows(
+    Object.entries(lists).map(([name, words]) => [name, words.map((word) => `\`${word}\``).join(' ')]),
+  )
 }
 
 const TRAIL = `## The audit trail
@@ -211,7 +209,5 @@ names others. Acts of operators on the whole service are in the trail of no comp
 
 | action | says |
 |---|---|
-${Object.entries(ACTIONS)
-  .map(([action, says]) => `| \`${action}\` | ${says} |`)
-  .join('\n')}
+${toRows(Object.entries(ACTIONS))}
 `

@@ -41,7 +41,8 @@ export async function* exportTrail(
     const nameOf = (id: string | null) => (id !== null && names[id]) || null
     for (const entry of entries)
       yield write({ ...toReply(entry), actorName: nameOf(entry.actor), subjectName: nameOf(entry.subject) })
-    after = entries.length === ROWS ? entries.at(-1) : undefined
+    const last = entries[ROWS - 1]
+    after = last && { time: last.occurredAt, id: last.id }
   } while (after)
 }
 

@@ -1,8 +1,10 @@
+import type { Static } from '@sinclair/typebox'
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import { ID } from '../system.ts'
 import type { AuditEntry, RefusalReason } from './entry.ts'
 import { auditOne } from './fragments.ts'
+import type { DailyReply } from './schemas.ts'
 
 /** A trigger refuses changes to existing entries. */
 export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
@@ -49,7 +51,7 @@ export interface Filter {
 
 /** After the entry of this time and id. */
 export interface Position {
-  occurredAt: Date
+  time: Date
   id: string
 }
 
@@ -111,9 +113,9 @@ export async function listTrail(
 ): Promise<TrailEntry[]> {
   const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => {
     const isAfter = ifGiven(after, (last) => {
-      const position = sql`(${last.occurredAt}::timestamptz, ${last.id}::uuid)`
+      const position = sql`(${last.time}::timestamptz, ${last.id}::uuid)`
       // Also by time only, because no index of summed sign-ins has the ids.
-      return sql`(${time}, ${id}) < ${position} and ${time} <= ${last.occurredAt}`
+      return sql`(${time}, ${id}) < ${position} and ${time} <= ${last.time}`
     })
     const isSince = ifGiven(from, (first) => sql`${time} >= ${first}`)
     return sql`${isSince} and ${ifGiven(to, (end) => sql`${time} < ${end}`)} and ${isAfter}`
@@ -154,13 +156,7 @@ export async function findNames(
   return Object.fromEntries(rows.map(({ id, name }) => [id, name]))
 }
 
-interface Day {
-  /** `2026-11-20` */
-  date: string
-  signIns: number
-  refusals: number
-  changes: number
-}
+type Day = Static<typeof DailyReply>['days'][number]
 
 /** What a session does by itself changes nothing for others. */
 const OF_SESSIONS = sql`('sign_in', 'logout', 'session_end', 'refresh', 'reauthenticate')`

@@ -7,14 +7,7 @@ import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { CSV, exportTrail, NDJSON, throwOverloaded, toReply } from './export.ts'
-import {
-  countDaily,
-  type Filter,
-  findNames,
-  listTrail,
-  type Position,
-  type TrailEntry,
-} from './repository.ts'
+import { countDaily, type Filter, findNames, listTrail, type TrailEntry } from './repository.ts'
 import {
   AuditQuery,
   AuditReply,
@@ -70,7 +63,8 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
         const { rows, nextCursor } = await readPage(
           query,
           ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
-          ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPosition(after), max }),
+          ({ after, max }) =>
+            listTrail(db, companyId, { ...filter, after: after && toTimeAndId(after), max }),
         )
         return { entries: rows.map(toReply), names: await findNames(db, companyId, rows), nextCursor }
       })
@@ -111,11 +105,6 @@ function toTime(name: string, text: string | undefined): Date | undefined {
   const time = new Date(text)
   if (Number.isNaN(time.getTime())) throw invalidField(`querystring/${name}`, 'must be a time that there is')
   return time
-}
-
-function toPosition(after: string[]): Position {
-  const { time: occurredAt, id } = toTimeAndId(after)
-  return { occurredAt, id }
 }
 
 export const auditRoutes = scopedRoutes(routes, 'audit-routes', ['permission-guard'])

@@ -171,17 +171,12 @@ export async function deleteNoticesTo(
     where company_id = ${companyId} and ${isMailOf({ userId, email })} and ${isUnlocked}`.execute(db)
 }
 
+type MailExpressions = { kind: RawBuilder<MailKind> } & Record<
+  'companyId' | 'mailId' | 'recipient' | 'data' | 'createdAt',
+  RawBuilder<unknown>
+>
+
 /** Queues mail in the statement that causes it, so that both are committed together. */
-
-interface MailExpressions {
-  companyId: RawBuilder<unknown>
-  mailId: RawBuilder<unknown>
-  kind: RawBuilder<MailKind>
-  recipient: RawBuilder<unknown>
-  data: RawBuilder<unknown>
-  createdAt: RawBuilder<unknown>
-}
-
 export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
   return sql`
     insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)

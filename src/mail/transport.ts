@@ -23,8 +23,6 @@ export interface Transport {
   close(): void
 }
 
-/** The sender bounds the whole attempt. `socketTimeout` is between two answers of the server. */
-const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 }
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
@@ -42,7 +40,10 @@ function openServer(smtpUrl: string, settings: Settings): Transport {
     // The outbox decides whether to try again.
     maxRequeues: 0,
     ...(settings.requireTls && { requireTLS: true }),
-    ...TIMEOUTS,
+    // The sender bounds the whole attempt. `socketTimeout` is between two answers of the server.
+    connectionTimeout: 10_000,
+    greetingTimeout: 10_000,
+    socketTimeout: 30_000,
   })
   return {
     destination: `the mail server ${new URL(smtpUrl).host}`,

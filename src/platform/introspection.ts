@@ -49,7 +49,7 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
   const provenAt = provenAtOf(session, claims)
   return {
     active: true,
-    ...(claims ? ofToken(claims) : ofCookie(session)),
+    ...(claims ? { token_type: 'Bearer', iat: claims.iat, exp: claims.exp } : ofCookie(session)),
     sub: session.userId,
     sid: session.sessionId,
     company_id: session.companyId,
@@ -61,10 +61,6 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
     ...(provenAt > 0 && { auth_time: toSeconds(provenAt) }),
     ...(amr && { amr }),
   }
-}
-
-function ofToken({ iat, exp }: VerifiedClaims) {
-  return { token_type: 'Bearer', iat, exp }
 }
 
 /** The session ends when it has been idle, or when it is old, whichever is earlier. */
