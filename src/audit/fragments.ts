@@ -73,9 +73,9 @@ export function summingUpRefusedSignIns(source: string) {
       )
     ), given as (${countEach('fresh')}), beyond as (
       select f.company_id, f.minute, f.network, f.kind
-      from (select *, row_number() over (partition by counter order by network, kind) as place from fresh) f
+      from (select *, row_number() over (partition by counter order by network, kind) as position from fresh) f
       join given g on g.counter = f.counter
-      where g.hits - f.place >= f.max_rows
+      where g.hits - f.position >= f.max_rows
     ), refused as (
       insert into refused_sign_ins as r
         (company_id, minute, network, kind, count, last_email, last_at, reason, user_id, ip_address)

@@ -20,8 +20,11 @@ export async function forgetEmail(db: Executor, companyId: string, email: string
     where company_id = ${companyId} and last_email = ${email}`.execute(db)
 }
 
-/** `ipAddress` and an e-mail as `subject` are null once they are too old. */
-interface ShownEntry {
+/**
+ * Refused sign-ins of a minute are one entry for each network, reason and member; those of service accounts, for each network.
+ * `ipAddress` and an e-mail as `subject` are null once they are too old.
+ */
+export interface TrailEntry {
   id: string
   occurredAt: Date
   action: string
@@ -31,10 +34,6 @@ interface ShownEntry {
   details: Record<string, unknown> | null
   sessionId: string | null
   ipAddress: string | null
-}
-
-/** Refused sign-ins of a minute are one entry for each network, reason and member; those of service accounts, for each network. */
-export interface TrailEntry extends ShownEntry {
   /** Null unless it is a refused sign-in. */
   reason: RefusalReason | null
   /** Null unless it is a sum. */
@@ -75,12 +74,12 @@ export async function listEntries(
   db: Executor,
   companyId: string,
   { person, max }: { person?: Person | undefined; max: number },
-): Promise<ShownEntry[]> {
+) {
   const isAbout = ifGiven(
     person,
     ({ userId, email }) => sql`(e.actor = ${userId} or e.subject = ${userId} or a.email = ${email})`,
   )
-  const { rows } = await sql<ShownEntry>`
+  const { rows } = await sql<Omit<TrailEntry, 'reason' | 'count'>>`
     select ${shownEntry} from ${entriesWithAddresses}
     where e.company_id = ${companyId} and ${isAbout}
     order by e.occurred_at desc, e.audit_id desc

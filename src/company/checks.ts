@@ -32,7 +32,7 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
       field,
       'must not contain invisible characters (soft hyphens, direction marks, zero-width ones that join nothing)',
     )
-  // Browsers leave joiners out of a URL. Emails break up names such as Booking.com (mail/render.ts).
+  // Browsers leave joiners out of a URL. Emails break up names such as Booking.com (mail/letters.ts).
   if (name.replace(JOINERS, '').includes('://')) throw invalidField(field, 'must not contain ://')
   return name
 }

@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config/config.ts'
-import type { MailKind } from './letters.ts'
-import type { renderLetter } from './render.ts'
+import type { MailKind, renderLetter } from './letters.ts'
 
 /** Sends mail to an SMTP server, or writes it to a folder if none is configured. */
 

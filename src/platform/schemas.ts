@@ -78,19 +78,18 @@ export const VerifyQuery = Type.Object(
   { additionalProperties: false },
 )
 
+const sent = (description: string) => ({ type: 'string', description })
+
 /** No body. */
 export const VerifyReply = Type.Unsafe<undefined>({
   type: 'null',
   description: 'The session may pass',
   headers: {
-    'X-Auth-Company': { type: 'string', description: 'The company' },
-    'X-Auth-User': { type: 'string', description: 'The user' },
-    'X-Auth-Session': { type: 'string', description: 'The session' },
-    'X-Auth-Role': { type: 'string', description: "The user's role, or `-`" },
-    'X-Auth-Permissions': {
-      type: 'string',
-      description: "The user's permissions, with single spaces between them; `-` for none",
-    },
+    'X-Auth-Company': sent('The company'),
+    'X-Auth-User': sent('The user'),
+    'X-Auth-Session': sent('The session'),
+    'X-Auth-Role': sent("The user's role, or `-`"),
+    'X-Auth-Permissions': sent("The user's permissions, with single spaces between them; `-` for none"),
   },
 })
 

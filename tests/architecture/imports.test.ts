@@ -43,7 +43,6 @@ const MODELS = [
   'audit/entry.ts',
   'mail/letters.ts',
   'mail/notices.ts',
-  'mail/render.ts',
   'member/service-password-schemas.ts',
 ]
 

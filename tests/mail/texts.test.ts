@@ -3,11 +3,11 @@ import {
   isLinked,
   LINKED_LETTERS,
   type MailKind,
+  renderLetter,
   writeLinkedLetter,
   writeNotice,
 } from '../../src/mail/letters.ts'
 import { type LetterContext, NOTICES } from '../../src/mail/notices.ts'
-import { renderLetter } from '../../src/mail/render.ts'
 import { times } from '../support/test-service.ts'
 
 /** The texts of all emails, from what users chose and what happened. */
