@@ -101,7 +101,7 @@ interface Extras {
   /** A cursor from which all that is left follows. */
   oldest?: string
   headers?: Record<string, string>
-  /** In place of that of the code, where a proxy understands no other: see platform/forwarding.ts. */
+  /** In place of that of the code, where a proxy understands no other: see platform/introspection.ts. */
   status?: number
   /** For the log line alone: what the client is not told. */
   logContext?: RefusalContext

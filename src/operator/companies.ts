@@ -50,8 +50,7 @@ export async function createCompany(
 }
 
 export async function changeCompanyStatus(context: ActContext, companyId: string, status: CompanyStatus) {
-  const now = context.system.now()
-  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+  await asOperator(context, { companyId, now: context.system.now() }, async ({ tx, audit }) => {
     if (!(await updateCompany(tx, companyId, { status }))) throw noSuchCompany()
     if (status === 'suspended') await endCompanySessions(tx, companyId, 'company_suspended')
     await audit(status === 'suspended' ? 'company_suspend' : 'company_resume')
@@ -64,8 +63,7 @@ export async function changeSubscription(
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
-  const now = context.system.now()
-  const changing = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+  const changing = asOperator(context, { companyId, now: context.system.now() }, async ({ tx, audit }) => {
     if (!(await setSubscription(tx, companyId, change))) throw noSuchCompany()
     await audit('subscription_set')
   })
@@ -78,8 +76,7 @@ export async function companySecurity(
   companyId: string,
   policy: SecondFactorPolicy | undefined,
 ) {
-  const by = { companyId, now: context.system.now() }
-  if (policy !== undefined) await changePolicy(context, by, policy)
+  if (policy !== undefined) await changePolicy(context, { companyId, now: context.system.now() }, policy)
   return await requireSecurity(context.db, companyId)
 }
 
@@ -99,8 +96,7 @@ export async function readAudit(
 }
 
 export async function endSessionsOfCompany(context: ActContext, companyId: string) {
-  const by = { companyId, now: context.system.now() }
-  await asOperator(context, by, async ({ tx, audit }) => {
+  await asOperator(context, { companyId, now: context.system.now() }, async ({ tx, audit }) => {
     if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
     await audit('sessions_end')
   })

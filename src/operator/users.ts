@@ -193,8 +193,7 @@ export async function invite(
 }
 
 export async function endSessionsOfUser(context: ActContext, companyId: string, userId: string) {
-  const by = { companyId, now: context.system.now() }
-  await asOperator(context, by, async ({ tx, audit }) => {
+  await asOperator(context, { companyId, now: context.system.now() }, async ({ tx, audit }) => {
     if (!(await endUserSessions(tx, companyId, userId, 'ended_by_operator'))) throw noSuchUser()
     await audit('sessions_end', { subject: userId })
   })

@@ -4,7 +4,7 @@ import { headerValues } from '../edge/framing.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
-import { createClients, type Scope } from './clients.ts'
+import { createClientCheck, type Scope } from './clients.ts'
 import type { PlatformClient } from './repository.ts'
 
 declare module 'fastify' {
@@ -19,7 +19,7 @@ declare module 'fastify' {
 /** Admits platform clients, by HTTP Basic (RFC 6749, section 2.3.1). */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { system } = context
-  const clients = createClients({
+  const check = createClientCheck({
     ...context,
     onFailure: (cause) => app.notice('the last use of a platform client could not be written', { cause }),
   })
@@ -36,7 +36,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
 
   async function authenticate(request: FastifyRequest): Promise<void> {
     const given = readBasic(request)
-    const client = given && (await clients.authenticate(given.id, given.secret, system.now()))
+    const client = given && (await check(given.id, given.secret, system.now()))
     if (!client) throw new Problem('invalid_client', 'Send id and secret of a platform client as HTTP Basic.')
     request.platformClient = client
     request.logContext.clientId = client.id

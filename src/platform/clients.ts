@@ -20,7 +20,7 @@ export function clientSecrets({ randomBytes }: Pick<System, 'randomBytes'>): Opa
 
 type Options = Pick<Context, 'db' | 'system' | 'registry'> & { onFailure(cause: unknown): void }
 
-export function createClients({ db, system, registry, onFailure }: Options) {
+export function createClientCheck({ db, system, registry, onFailure }: Options) {
   const secrets = clientSecrets(system)
   const refused = new Counter({
     name: 'gatehouse_platform_clients_refused_total',
@@ -62,18 +62,16 @@ export function createClients({ db, system, registry, onFailure }: Options) {
     })
   }
 
-  return {
-    /** Null for a wrong id or secret, which costs a digest and refuses nobody else. @throws an error of the database */
-    async authenticate(id: string, secret: string, now: number): Promise<repository.PlatformClient | null> {
-      const client = await find(id)
-      const hash = secrets.hash(secret)
-      if (!client || !hash || !isOf(client, hash)) {
-        refused.inc()
-        return null
-      }
-      noteUse(id, now)
-      return client
-    },
+  /** Null for a wrong id or secret, which costs a digest and refuses nobody else. @throws an error of the database */
+  return async (id: string, secret: string, now: number) => {
+    const client = await find(id)
+    const hash = secrets.hash(secret)
+    if (!client || !hash || !isOf(client, hash)) {
+      refused.inc()
+      return null
+    }
+    noteUse(id, now)
+    return client
   }
 }
 
