@@ -131,7 +131,7 @@ async function postpone({ db, system, stopping }: Delivery, mail: DueMail, cause
   const now = system.now()
   const error = cause instanceof SendFailure ? cause.message : 'internal'
   if (stopping.aborted) {
-    // The attempt does not count. Another sender can take the mail at once.
+    // The attempt does not count. Another sender can take the mail immediately.
     await settleMail(db, mail, { handedBackUntil: new Date(now), error: null })
     return { end: 'waiting' } as const
   }

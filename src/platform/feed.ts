@@ -45,14 +45,18 @@ export function createFeed({ db }: Pick<Context, 'db'>) {
 
   async function readPage(cursor: Cursor | undefined, maxEvents: number): Promise<FeedPage> {
     const after = cursor?.after ?? BEGINNING
-    const { events, isLast, reached } = await readAfter(db, after, { maxEvents, maxBytes: MAX_BYTES })
+    const page = { maxEvents, maxBytes: MAX_BYTES }
+    const isOld = after.position === repository.OLD
+    const old = isOld ? await repository.readOldEventsAcrossCompanies(db, after, page) : null
+    const { events, isLast } = old ?? (await repository.readEventsAcrossCompanies(db, after, page))
     // After the events: what was deleted before they were read counts.
     const { feedId, isSettled, ...deleted } = await repository.readFeedState(db)
     if (!isSettled) throw unsettled()
     if (cursor && cursor.feedId !== feedId) throw invalidCursor()
     if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, after: deleted }))
-    const end = reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
-    return { events, next: end === BEGINNING ? null : encode({ feedId, after: end }), isCaughtUp: isLast }
+    const end = old?.reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
+    const next = end === BEGINNING ? null : encode({ feedId, after: end })
+    return { events, next, isCaughtUp: !old && isLast }
   }
 
   return {
@@ -68,18 +72,6 @@ export function createFeed({ db }: Pick<Context, 'db'>) {
     /** From now on nobody waits. */
     drain: arrivals.drain,
   }
-}
-
-async function readAfter(
-  db: Context['db'],
-  after: EventPosition,
-  options: { maxEvents: number; maxBytes: number },
-) {
-  if (after.position === repository.OLD) {
-    const old = await repository.readOldEventsAcrossCompanies(db, after, options)
-    if (old) return { ...old, isLast: false }
-  }
-  return { ...(await repository.readEventsAcrossCompanies(db, after, options)), reached: null }
 }
 
 /** One statement for all who wait, a few times a second. */
