@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
-import { field, Time, Uuid } from '../http/fields.ts'
+import { field, object, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 import { REFUSAL_REASONS, type RefusalReason } from './entry.ts'
 
@@ -49,50 +49,38 @@ const count = (description: string, example: number) => field(Type.Integer(), de
 const orNull = (description: string, example: string) =>
   Type.Union([Type.String(), Type.Null()], { description, examples: [example] })
 
-const Entry = Type.Object(
-  {
-    id: field(Uuid, 'The entry'),
-    occurredAt: field(Time, 'When it happened; of summed sign-ins, their minute'),
-    action: field(
-      Type.String(),
-      'What was done; the beginning of the document lists all actions',
-      'user_role',
-    ),
-    outcome: field(Type.String(), 'How it ended', 'done'),
-    actor: orNull('Who did it: the id of a member, or `operator`; null if nobody proved who they are', ID),
-    subject: orNull('What it was done to: the id of a member, an e-mail that was invited, and the like', ID),
-    details: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()], {
-      description: 'What was changed',
-      examples: [{ before: { role: 'admin' }, after: { role: 'viewer' } }],
+const Entry = object('AuditEntry', 'One entry of the audit trail', {
+  id: field(Uuid, 'The entry'),
+  occurredAt: field(Time, 'When it happened; of summed sign-ins, their minute'),
+  action: field(Type.String(), 'What was done; the beginning of the document lists all actions', 'user_role'),
+  outcome: field(Type.String(), 'How it ended', 'done'),
+  actor: orNull('Who did it: the id of a member, or `operator`; null if nobody proved who they are', ID),
+  subject: orNull('What it was done to: the id of a member, an e-mail that was invited, and the like', ID),
+  details: field(
+    Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
+    'What was changed',
+    { before: { role: 'admin' }, after: { role: 'viewer' } },
+  ),
+  sessionId: orNull('The session that did it, or that it was about', ID),
+  ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
+  reason: Type.Optional(
+    Type.Unsafe<RefusalReason>({
+      type: 'string',
+      enum: [...REFUSAL_REASONS],
+      description: 'Why sign-ins were refused; only of those',
+      examples: ['wrong_password'],
     }),
-    sessionId: orNull('The session that did it, or that it was about', ID),
-    ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
-    reason: Type.Optional(
-      Type.Unsafe<RefusalReason>({
-        type: 'string',
-        enum: [...REFUSAL_REASONS],
-        description: 'Why sign-ins were refused; only of those',
-        examples: ['wrong_password'],
-      }),
-    ),
-    count: Type.Optional(
-      count(
-        'How many sign-ins the entry sums up; only of those that were refused or of a service account',
-        3,
-      ),
-    ),
-  },
-  { title: 'AuditEntry', description: 'One entry of the audit trail' },
-)
+  ),
+  count: Type.Optional(
+    count('How many sign-ins the entry sums up; only of those that were refused or of a service account', 3),
+  ),
+})
 
-const ExportedEntry = Type.Object(
-  {
-    ...Entry.properties,
-    actorName: orNull('The name of the actor, if that is a member', 'Ada Lovelace'),
-    subjectName: orNull('The name of the subject, if that is a member', 'Bob'),
-  },
-  { title: 'ExportedAuditEntry', description: 'One entry of the audit trail, with names' },
-)
+const ExportedEntry = object('ExportedAuditEntry', 'One entry of the audit trail, with names', {
+  ...Entry.properties,
+  actorName: orNull('The name of the actor, if that is a member', 'Ada Lovelace'),
+  subjectName: orNull('The name of the subject, if that is a member', 'Bob'),
+})
 
 /** A stream of entries, one a line. */
 export const EntryLines = Type.Unsafe<Readable>(ExportedEntry)
@@ -104,17 +92,15 @@ export const CsvLines = Type.Unsafe<Readable>(
   }),
 )
 
-export const AuditReply = Type.Object(
-  {
-    entries: Type.Array(Entry, { description: 'The newest first' }),
-    names: Type.Record(Type.String(), Type.String(), {
-      description: 'Of the members who occur in these entries, by id',
-      examples: [{ [ID]: 'Ada Lovelace' }],
-    }),
-    nextCursor: NextCursor,
-  },
-  { title: 'AuditReply', description: 'Entries of the audit trail' },
-)
+export const AuditReply = object('AuditReply', 'Entries of the audit trail', {
+  entries: Type.Array(Entry, { description: 'The newest first' }),
+  names: field(
+    Type.Record(Type.String(), Type.String()),
+    'Of the members who occur in these entries, by id',
+    { [ID]: 'Ada Lovelace' },
+  ),
+  nextCursor: NextCursor,
+})
 
 export const DEFAULT_DAYS = 30
 
@@ -131,20 +117,14 @@ export const DailyQuery = Type.Object(
   { additionalProperties: false },
 )
 
-export const DailyReply = Type.Object(
-  {
-    days: Type.Array(
-      Type.Object(
-        {
-          date: field(Type.String({ format: 'date' }), 'The day, in UTC', '2026-11-20'),
-          signIns: count('Sessions that were opened', 41),
-          refusals: count('Sign-ins and changes that were refused', 3),
-          changes: count('What members and operators changed', 2),
-        },
-        { title: 'AuditDay', description: 'The sums of a day' },
-      ),
-      { description: 'The oldest first, each day once' },
-    ),
-  },
-  { title: 'DailyReply', description: 'The audit trail in sums' },
-)
+export const DailyReply = object('DailyReply', 'The audit trail in sums', {
+  days: Type.Array(
+    object('AuditDay', 'The sums of a day', {
+      date: field(Type.String({ format: 'date' }), 'The day, in UTC', '2026-11-20'),
+      signIns: count('Sessions that were opened', 41),
+      refusals: count('Sign-ins and changes that were refused', 3),
+      changes: count('What members and operators changed', 2),
+    }),
+    { description: 'The oldest first, each day once' },
+  ),
+})

@@ -1,5 +1,5 @@
 import { type Static, type StringOptions, Type } from '@fastify/type-provider-typebox'
-import { field } from '../http/fields.ts'
+import { body, field, object } from '../http/fields.ts'
 import type { KeptObject } from '../http/strict-json.ts'
 
 const MAX_EVENTS = 500
@@ -17,7 +17,9 @@ function orNull(rules: StringOptions) {
 
 export const KEPT_NAME = 'data'
 
-const Event = Type.Object(
+const Event = body(
+  'Event',
+  'An event. The same id with the same content is a duplicate, and with other content a conflict',
   {
     id: field(
       // Longer than generated ones, because senders can send those again.
@@ -50,25 +52,16 @@ const Event = Type.Object(
       examples: [{ amount: 1200, currency: 'EUR' }],
     }),
   },
-  {
-    additionalProperties: false,
-    title: 'Event',
-    description:
-      'An event. The same id with the same content is a duplicate, and with other content a conflict',
-  },
 )
 export type Event = Static<typeof Event>
 
-const EventBatch = Type.Object(
-  {
-    events: Type.Array(Event, {
-      minItems: 1,
-      maxItems: MAX_EVENTS,
-      description: 'Stored whole or not at all',
-    }),
-  },
-  { additionalProperties: false, title: 'EventBatch', description: 'Several events' },
-)
+const EventBatch = body('EventBatch', 'Several events', {
+  events: Type.Array(Event, {
+    minItems: 1,
+    maxItems: MAX_EVENTS,
+    description: 'Stored whole or not at all',
+  }),
+})
 type EventBatch = Static<typeof EventBatch>
 
 /** `events` decides the form of a body, so that its faults are those of this form alone. */
@@ -93,13 +86,7 @@ export const IngestHeaders = Type.Object({
   ),
 })
 
-export const IngestReply = Type.Object(
-  {
-    accepted: Type.Integer({ description: 'Events that were stored', examples: [2] }),
-    duplicates: Type.Integer({
-      description: 'Events that were stored before, with the same content',
-      examples: [1],
-    }),
-  },
-  { title: 'IngestReply', description: 'What became of the events, which are committed' },
-)
+export const IngestReply = object('IngestReply', 'What became of the events, which are committed', {
+  accepted: field(Type.Integer(), 'Events that were stored', 2),
+  duplicates: field(Type.Integer(), 'Events that were stored before, with the same content', 1),
+})

@@ -49,10 +49,11 @@ const storedAssignments = (description: string) =>
 const Name = field(Type.String({ minLength: 1, maxLength: 100 }), 'The name, in one line', 'Ada Lovelace')
 const StoredEmail = field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example')
 const MemberId = field(Uuid, 'The member')
-const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
-  description: 'A disabled member has no session and cannot sign in',
-  examples: ['active'],
-})
+const Status = field(
+  Type.Union([Type.Literal('active'), Type.Literal('disabled')]),
+  'A disabled member has no session and cannot sign in',
+  'active',
+)
 
 export const MemberParams = Type.Object({ id: field(Id, 'The member') })
 export const MembersQuery = Type.Object(
@@ -75,10 +76,11 @@ export const MembersQuery = Type.Object(
 
 export const MemberReply = object('Member', 'A person or a server of the company', {
   id: MemberId,
-  kind: Type.Union([Type.Literal('person'), Type.Literal('service')], {
-    description: 'A person, or a server of the company',
-    examples: ['person'],
-  }),
+  kind: field(
+    Type.Union([Type.Literal('person'), Type.Literal('service')]),
+    'A person, or a server of the company',
+    'person',
+  ),
   email: StoredEmail,
   name: field(Type.String(), 'The name', 'Ada Lovelace'),
   role: Role,
@@ -163,10 +165,11 @@ export const InvitationReply = object('Invitation', 'An invitation that is open'
     'Until when the link works; null until its mail is sent',
     '2026-11-23T10:15:00.000Z',
   ),
-  mail: Type.Union([Type.Literal('waiting'), Type.Literal('sent'), Type.Literal('failed')], {
-    description: 'What has become of its mail',
-    examples: ['sent'],
-  }),
+  mail: field(
+    Type.Union([Type.Literal('waiting'), Type.Literal('sent'), Type.Literal('failed')]),
+    'What has become of its mail',
+    'sent',
+  ),
 })
 export const InvitationsReply = object('InvitationsReply', 'The open invitations of the company', {
   invitations: Type.Array(InvitationReply, { description: 'The newest first' }),

@@ -30,10 +30,7 @@ export const RegisterBody = body('RegisterBody', 'A new company and its first ad
 export const RegisterReply = object('RegisterReply', 'The company that was opened', {
   companyId: CompanyId,
   userId: UserId,
-  status: Type.Literal('pending_verification', {
-    description: 'The mailed link is awaited',
-    examples: ['pending_verification'],
-  }),
+  status: field(Type.Literal('pending_verification'), 'The mailed link is awaited', 'pending_verification'),
 })
 
 export const VerifyBody = body('VerifyBody', 'The token of the mailed link', { token: linkToken('verify') })
@@ -41,7 +38,7 @@ export const VerifyReply = object('VerifyReply', 'The company whose admin can no
   companyId: CompanyId,
   companyHandle: CompanyHandle,
   email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
-  status: Type.Literal('active', { description: 'The admin can sign in', examples: ['active'] }),
+  status: field(Type.Literal('active'), 'The admin can sign in', 'active'),
 })
 
 export const AccountBody = body(

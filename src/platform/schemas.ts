@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { field, Time, Uuid } from '../http/fields.ts'
+import { field, object, Time, Uuid } from '../http/fields.ts'
 
 /** A permission or a feature, as a header can carry it. */
 const word = (description: string, example: string) =>
@@ -13,16 +13,13 @@ const word = (description: string, example: string) =>
   )
 
 /** Of a form. Other parameters are ignored (RFC 7662, section 2.1). */
-export const IntrospectBody = Type.Object(
-  {
-    token: field(
-      Type.String(),
-      'An access token, or the value of the session cookie',
-      'eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.c2ln',
-    ),
-  },
-  { title: 'IntrospectBody', description: 'The credential' },
-)
+export const IntrospectBody = object('IntrospectBody', 'The credential', {
+  token: field(
+    Type.String(),
+    'An access token, or the value of the session cookie',
+    'eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.c2ln',
+  ),
+})
 
 const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
 const text = (description: string, example: string) =>
@@ -32,7 +29,9 @@ const texts = (description: string, example: string[]) =>
 const seconds = (description: string) => Type.Optional(field(Type.Integer(), description, 1_795_169_700))
 
 /** RFC 7662, section 2.2. With `active` false there is nothing else: a union of both would be slow to write. */
-export const IntrospectReply = Type.Object(
+export const IntrospectReply = object(
+  'IntrospectReply',
+  'The session, its user, and their rights at this moment',
   {
     active: field(Type.Boolean(), 'Whether the session is live and may act. Otherwise, the only field', true),
     token_type: text('`Bearer` for an access token, `session_cookie` for a cookie', 'Bearer'),
@@ -51,7 +50,6 @@ export const IntrospectReply = Type.Object(
     plan: text("The company's plan", 'growth'),
     plan_features: texts('Features of the plan', ['event_ingest', 'risk_assessment']),
   },
-  { title: 'IntrospectReply', description: 'The session, its user, and their rights at this moment' },
 )
 
 const METHOD = 'Method of the request that the proxy received. Without one, it counts as unsafe'
@@ -116,32 +114,27 @@ export const FeedQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const FeedEvent = Type.Object(
-  {
-    companyId: field(Uuid, 'The company that sent it'),
-    id: field(Type.String(), 'Of the event; unique in its company', 'payment-4711'),
-    type: field(Type.String(), 'What happened', 'payment.created'),
-    occurredAt: field(
-      Type.Union([Time, Type.Null()]),
-      'When it happened; null if the sender does not say',
-      '2026-11-20T10:15:00.000Z',
-    ),
-    receivedAt: field(Time, 'When the service received it'),
-    data: field(Type.Object({}, { additionalProperties: true }), 'The JSON value that was sent', {
-      amount: 1200,
-    }),
-  },
-  { title: 'FeedEvent', description: 'An event as it was ingested' },
-)
+const FeedEvent = object('FeedEvent', 'An event as it was ingested', {
+  companyId: field(Uuid, 'The company that sent it'),
+  id: field(Type.String(), 'Of the event; unique in its company', 'payment-4711'),
+  type: field(Type.String(), 'What happened', 'payment.created'),
+  occurredAt: field(
+    Type.Union([Time, Type.Null()]),
+    'When it happened; null if the sender does not say',
+    '2026-11-20T10:15:00.000Z',
+  ),
+  receivedAt: field(Time, 'When the service received it'),
+  data: field(Type.Object({}, { additionalProperties: true }), 'The JSON value that was sent', {
+    amount: 1200,
+  }),
+})
 
-export const FeedReply = Type.Object(
-  {
-    events: Type.Array(FeedEvent, { description: 'In the order of the feed' }),
-    next: Type.Union([Type.String(), Type.Null()], {
-      description: 'The `after` of the next page; null while there was never an event',
-      examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
-    }),
-    isCaughtUp: field(Type.Boolean(), 'Whether nothing more can be given yet', true),
-  },
-  { title: 'FeedReply', description: 'A page of events' },
-)
+export const FeedReply = object('FeedReply', 'A page of events', {
+  events: Type.Array(FeedEvent, { description: 'In the order of the feed' }),
+  next: field(
+    Type.Union([Type.String(), Type.Null()]),
+    'The `after` of the next page; null while there was never an event',
+    'WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ',
+  ),
+  isCaughtUp: field(Type.Boolean(), 'Whether nothing more can be given yet', true),
+})

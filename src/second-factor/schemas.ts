@@ -1,13 +1,8 @@
-import { type TProperties, Type } from '@sinclair/typebox'
-import { field, Id, MailCode, optionalBody, Time, Uuid } from '../http/fields.ts'
+import { Type } from '@sinclair/typebox'
+import { body, field, Id, MailCode, object, optionalBody, Time, Uuid } from '../http/fields.ts'
 
 export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type Method = (typeof METHODS)[number]
-
-const reply = <Fields extends TProperties>(title: string, description: string, fields: Fields) =>
-  Type.Object(fields, { title, description })
-const body = <Fields extends TProperties>(title: string, description: string, fields: Fields) =>
-  Type.Object(fields, { additionalProperties: false, title, description })
 
 /** In what browsers give of a passkey, as WebAuthn level 3 writes it in JSON. The limit of the body bounds them. */
 const bytes = (description: string) =>
@@ -24,16 +19,13 @@ const IN_ATTESTATION = 'Not read: it is in the attestation'
 const credential = {
   id: bytes('The credential id'),
   rawId: bytes('The same'),
-  type: Type.Literal('public-key', { description: 'Always `public-key`', examples: ['public-key'] }),
+  type: field(Type.Literal('public-key'), 'Always `public-key`', 'public-key'),
   clientExtensionResults: Type.Object(
     {},
     { additionalProperties: true, description: 'Not read', examples: [{ credProps: { rk: true } }] },
   ),
   authenticatorAttachment: Type.Optional(
-    Type.Union([Type.String({ maxLength: 100 }), Type.Null()], {
-      description: 'Not read',
-      examples: ['platform'],
-    }),
+    field(Type.Union([Type.String({ maxLength: 100 }), Type.Null()]), 'Not read', 'platform'),
   ),
 }
 
@@ -47,10 +39,11 @@ export const AssertionResponse = body(
       authenticatorData: bytes('What the authenticator says'),
       signature: bytes('Its signature over both'),
       userHandle: Type.Optional(
-        Type.Union([bytes('Whose passkey it is'), Type.Null(), Type.Literal('')], {
-          description: 'Whose passkey it is',
-          examples: ['AAEC'],
-        }),
+        field(
+          Type.Union([bytes('Whose passkey it is'), Type.Null(), Type.Literal('')]),
+          'Whose passkey it is',
+          'AAEC',
+        ),
       ),
       attestationObject: Type.Optional(bytes('Not read')),
     }),
@@ -74,27 +67,29 @@ const RegistrationResponse = body(
       ),
       authenticatorData: Type.Optional(bytes(IN_ATTESTATION)),
       publicKey: Type.Optional(
-        Type.Union([bytes(IN_ATTESTATION), Type.Null()], { description: IN_ATTESTATION, examples: ['AAEC'] }),
+        field(Type.Union([bytes(IN_ATTESTATION), Type.Null()]), IN_ATTESTATION, 'AAEC'),
       ),
-      publicKeyAlgorithm: Type.Optional(Type.Integer({ description: IN_ATTESTATION, examples: [-7] })),
+      publicKeyAlgorithm: Type.Optional(field(Type.Integer(), IN_ATTESTATION, -7)),
     }),
   },
 )
 
-const SecondFactor = reply('SecondFactor', 'An authenticator app or a passkey', {
+const SecondFactor = object('SecondFactor', 'An authenticator app or a passkey', {
   id: field(Uuid, 'The factor'),
-  kind: Type.Union([Type.Literal('passkey'), Type.Literal('totp')], {
-    description: 'A passkey, or an authenticator app',
-    examples: ['totp'],
-  }),
+  kind: field(
+    Type.Union([Type.Literal('passkey'), Type.Literal('totp')]),
+    'A passkey, or an authenticator app',
+    'totp',
+  ),
   name: field(Type.String(), 'What its owner calls it', 'Laptop'),
   createdAt: field(Time, 'When it was added'),
-  lastUsedAt: Type.Union([Time, Type.Null()], {
-    description: 'When it last proved who its owner is; null if never',
-    examples: ['2026-11-20T10:15:00.000Z'],
-  }),
+  lastUsedAt: field(
+    Type.Union([Time, Type.Null()]),
+    'When it last proved who its owner is; null if never',
+    '2026-11-20T10:15:00.000Z',
+  ),
 })
-export const FactorsReply = reply('SecondFactorsReply', "The user's second factors", {
+export const FactorsReply = object('SecondFactorsReply', "The user's second factors", {
   secondFactors: Type.Array(SecondFactor, { description: 'The oldest first' }),
   recoveryCodes: field(Type.Integer(), 'How many recovery codes are left', 10),
   required: field(Type.Boolean(), 'Whether the policy of the company asks the user for one', true),
@@ -109,15 +104,16 @@ export const FactorsReply = reply('SecondFactorsReply', "The user's second facto
 export const MailCodeBody = optionalBody(
   body('MailCodeBody', 'What a code is mailed for; `factor` by default', {
     for: Type.Optional(
-      Type.Union([Type.Literal('factor'), Type.Literal('email'), Type.Literal('admin')], {
-        description: 'What the code is for: the first second factor, a new email address, or a new admin',
-        examples: ['email'],
-      }),
+      field(
+        Type.Union([Type.Literal('factor'), Type.Literal('email'), Type.Literal('admin')]),
+        'What the code is for: the first second factor, a new email address, or a new admin',
+        'email',
+      ),
     ),
   }),
 )
 export const TotpBody = optionalBody(body('TotpBody', 'A new authenticator app', { mailCode: MailCode }))
-export const TotpReply = reply('TotpReply', 'What the authenticator app is given', {
+export const TotpReply = object('TotpReply', 'What the authenticator app is given', {
   id: field(Uuid, 'The factor, which is in force once its first code is confirmed'),
   secret: field(
     Type.String(),
@@ -131,11 +127,12 @@ export const ConfirmBody = body('ConfirmTotpBody', 'A code of the new authentica
   code: field(Type.String({ minLength: 1, maxLength: 64 }), 'The 6 digits that the app shows', '492039'),
 })
 
-const RecoveryCodes = Type.Array(Type.String(), {
-  description: 'Ten codes, each of which works once in place of a factor; shown this once',
-  examples: [['7QK2-9F3M-X4TA-0PBN-61RE-WZ5C']],
-})
-export const ConfirmReply = reply('ConfirmTotpReply', 'Recovery codes, if it is the first factor', {
+const RecoveryCodes = field(
+  Type.Array(Type.String()),
+  'Ten codes, each of which works once in place of a factor; shown this once',
+  ['7QK2-9F3M-X4TA-0PBN-61RE-WZ5C'],
+)
+export const ConfirmReply = object('ConfirmTotpReply', 'Recovery codes, if it is the first factor', {
   recoveryCodes: Type.Optional(RecoveryCodes),
 })
 export const PasskeyBody = body('PasskeyBody', 'A new passkey', {
@@ -143,7 +140,7 @@ export const PasskeyBody = body('PasskeyBody', 'A new passkey', {
   name: field(Type.String({ minLength: 1, maxLength: 100 }), 'What its owner calls it', 'Laptop'),
   mailCode: MailCode,
 })
-export const CreationOptionsReply = reply('CreationOptionsReply', 'What a browser makes a passkey with', {
+export const CreationOptionsReply = object('CreationOptionsReply', 'What a browser makes a passkey with', {
   passkeyOptions: Type.Object(
     {},
     {
@@ -160,23 +157,24 @@ export const CreationOptionsReply = reply('CreationOptionsReply', 'What a browse
     },
   ),
 })
-export const PasskeyReply = reply(
+export const PasskeyReply = object(
   'PasskeyReply',
   'The passkey, and recovery codes if it is the first factor',
   { id: field(Uuid, 'The factor'), recoveryCodes: Type.Optional(RecoveryCodes) },
 )
-export const RecoveryCodesReply = reply('RecoveryCodesReply', 'New recovery codes; the old ones are void', {
+export const RecoveryCodesReply = object('RecoveryCodesReply', 'New recovery codes; the old ones are void', {
   recoveryCodes: RecoveryCodes,
 })
 
-const Policy = Type.Union([Type.Literal('optional'), Type.Literal('admins'), Type.Literal('everyone')], {
-  description: 'Whose sessions must have proven a second factor',
-  examples: ['admins'],
-})
+const Policy = field(
+  Type.Union([Type.Literal('optional'), Type.Literal('admins'), Type.Literal('everyone')]),
+  'Whose sessions must have proven a second factor',
+  'admins',
+)
 export const PolicyBody = body('SecurityBody', 'What is to be changed', { secondFactor: Policy })
-export const PolicyReply = reply('SecurityReply', 'The policy of the company, and whom each setting holds', {
+export const PolicyReply = object('SecurityReply', 'The policy of the company, and whom each setting holds', {
   secondFactor: Policy,
-  concerned: reply('Concerned', 'How many members each setting holds until they add a second factor', {
+  concerned: object('Concerned', 'How many members each setting holds until they add a second factor', {
     optional: field(Type.Integer(), 'None', 0),
     admins: field(Type.Integer(), 'Active admins without a second factor', 1),
     everyone: field(Type.Integer(), 'Active people without a second factor', 5),

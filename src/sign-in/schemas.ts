@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { Company, Email, field, Id, Password } from '../http/fields.ts'
+import { Company, Email, field, Id, object, Password } from '../http/fields.ts'
 import { AssertionResponse, METHODS } from '../second-factor/schemas.ts'
 import { SessionReply, TokenReply } from '../session/schemas.ts'
 
@@ -53,11 +53,12 @@ const Code = Type.String({
   examples: ['492039'],
 })
 
-const CodeMethod = Type.Union([Type.Literal('totp'), Type.Literal('recovery_code')], {
-  description: 'Which kind of code it is',
-  examples: ['totp'],
-})
-const PasskeyMethod = Type.Literal('passkey', { description: 'By passkey', examples: ['passkey'] })
+const CodeMethod = field(
+  Type.Union([Type.Literal('totp'), Type.Literal('recovery_code')]),
+  'Which kind of code it is',
+  'totp',
+)
+const PasskeyMethod = field(Type.Literal('passkey'), 'By passkey', 'passkey')
 
 const CodeProof = Type.Object(
   { challenge: Challenge, method: CodeMethod, code: Code },
@@ -93,16 +94,18 @@ const PasskeyOptions = Type.Object(
     examples: [{ challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' }],
   },
 )
-const Methods = Type.Array(Type.String({ enum: [...METHODS] }), {
-  description: 'What it can be answered by',
-  examples: [['totp', 'recovery_code']],
-})
+const Methods = field(Type.Array(Type.String({ enum: [...METHODS] })), 'What it can be answered by', [
+  'totp',
+  'recovery_code',
+])
 
-export const ChallengeReply = Type.Object(
-  { challenge: Challenge, methods: Methods, passkeyOptions: Type.Optional(PasskeyOptions) },
-  { title: 'ChallengeReply', description: 'What a proof is completed with' },
-)
-export const PasskeyChallengeReply = Type.Object(
+export const ChallengeReply = object('ChallengeReply', 'What a proof is completed with', {
+  challenge: Challenge,
+  methods: Methods,
+  passkeyOptions: Type.Optional(PasskeyOptions),
+})
+export const PasskeyChallengeReply = object(
+  'PasskeyChallengeReply',
+  'What a browser asks for a passkey with',
   { challenge: Challenge, passkeyOptions: PasskeyOptions },
-  { title: 'PasskeyChallengeReply', description: 'What a browser asks for a passkey with' },
 )
