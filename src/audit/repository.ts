@@ -198,7 +198,10 @@ export async function listRefusedSignIns(
       'last_email as lastEmail',
     ])
     .where('company_id', '=', companyId)
-    .where(({ or, lit }) => (person ? or({ user_id: person.userId, last_email: person.email }) : lit(true)))
+    .where((eb) =>
+      // Without a user, null equals nothing. In `or({ … })`, it would mean unknown users.
+      person ? eb.or([eb('user_id', '=', person.userId), eb('last_email', '=', person.email)]) : eb.lit(true),
+    )
     .orderBy('minute', 'desc')
     .orderBy('network')
     .orderBy('kind')

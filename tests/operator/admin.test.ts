@@ -283,6 +283,7 @@ test('audit shows what happened, and why members could not sign in (ASVS 16.3.1)
   await admin(`user disable --company ${companyId} --email ${email}`)
   service.clock.advance(60)
   await refuse(email)
+  await refuse('other@else.example')
   const ofMember = `${line} --email ${email.toUpperCase()}`
   const refused = { network: '127.0.0.1', userId, lastEmail: email, minute: expect.any(String) }
   expect(await admin(ofMember)).toMatchObject({
