@@ -87,7 +87,11 @@ function createArrivals(db: Context['db']) {
       await sleep(TICK_MS)
       // A failure is told by the next request.
       const newest = await repository.findNewestPosition(db).catch(() => null)
-      for (const { after, resolve } of waiting) if (newest !== null && BigInt(newest) > after) resolve(true)
+      for (const one of waiting) {
+        if (newest === null || BigInt(newest) <= one.after) continue
+        waiting.delete(one)
+        one.resolve(true)
+      }
     }
     isLooking = false
   }
