@@ -31,6 +31,8 @@ const MAX_LAUNCHES = 8
 /** With the server of another process: for a command, until it is up; for a service, until it ends. */
 const COMMAND_PATIENCE_MS = 60_000
 const SERVICE_PATIENCE_MS = 10_000
+/** For the own server to let us in, once it is ready: recovery before can take long. */
+const READY_PATIENCE_MS = 60_000
 
 /** `stop` stops the server if this process owns it, and so cuts off commands. Close your own pool first. */
 export async function startEmbeddedPostgres(options: EmbeddedOptions, binaries = locateBinaries()) {
@@ -53,6 +55,7 @@ async function findServer(site: Site) {
   const { isCommand = false, signal } = site
   const deadline = performance.now() + (isCommand ? COMMAND_PATIENCE_MS : SERVICE_PATIENCE_MS)
   let own: ChildProcess | undefined
+  let readySince: number | undefined
   try {
     for (let launches = 0; ; await sleep(POLL_MS)) {
       signal?.throwIfAborted()
@@ -62,12 +65,16 @@ async function findServer(site: Site) {
         const isUsable = lock.status === 'ready' && (owned || isCommand)
         if (isUsable && (await letsUsIn(site, lock.port)))
           return { url: urlOf(site, lock.port, 'gatehouse'), stop: () => stop(owned) }
-        if (!owned && performance.now() > deadline)
+        if (owned && isUsable) readySince ??= performance.now()
+        if (readySince !== undefined && performance.now() > readySince + READY_PATIENCE_MS)
+          throw await notComingUp(site)
+        // One that is stopping writes what it has in memory, which can take long on a slow disk.
+        if (!owned && lock.status !== 'stopping' && performance.now() > deadline)
           throw isCommand ? await notComingUp(site) : new Error(inUse(lock.pid))
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
         // Postgres ignores the lock file of a dead process, unless it is empty or another process has its pid now.
-        if (own && lock && (await readLock(site))?.text === lock.text) rmSync(site.lockFile)
+        if (own && lock && (await readLock(site))?.text === lock.text) rmSync(site.lockFile, { force: true })
         // A failure can be temporary: another process took the port, or backends of a killed server still run.
         await sleep(launches * 100)
         own = await launch(site)
@@ -91,9 +98,11 @@ async function notComingUp({ log }: Site): Promise<Error> {
 
 /**
  * The shell turns into Postgres, and leaves a process behind that stops Postgres at the end of its input: when we close
- * it, or are gone. Forked twice, that process is not a child of Postgres.
+ * it, or are gone. Forked twice, that process is not a child of Postgres. It repeats the signal, which a shell that has not
+ * turned into Postgres yet can ignore.
  */
-const SCRIPT = 'exec 3<&0; ({ read -r line; kill -INT $$; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
+const SCRIPT =
+  'exec 3<&0; ({ read -r line; while kill -INT $$; do sleep 1; done; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
 
 async function launch(site: Site): Promise<ChildProcess> {
   const programs = await findPrograms(site)
