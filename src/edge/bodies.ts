@@ -7,11 +7,13 @@ import { widerNetworkOf } from './network.ts'
 
 /**
  * Bounds the memory of bodies until their requests are answered, in all and by IPv4 address or IPv6 /48. What has arrived
- * counts, since a slow sender could announce much with a few bytes.
+ * counts, since a slow sender could announce much with a few bytes. Large bodies leave room for small ones, such as sign-ins.
  */
 
 const TOTAL_BYTES = 64 * 1024 * 1024
 const NETWORK_BYTES = TOTAL_BYTES / 4
+const LARGE_BODIES_BYTES = TOTAL_BYTES - NETWORK_BYTES / 2
+const SMALL_BODY_BYTES = 16 * 1024
 
 interface Holding {
   /** Returns false if there is no room. */
@@ -22,21 +24,20 @@ interface Holding {
 
 export type BodyBudget = ReturnType<typeof createBodyBudget>
 
-export function createBodyBudget(registry: Registry) {
-  const byNetwork = new Map<string, number>()
-  let used = 0
+export function showBodies(registry: Registry, budgets: BodyBudget[]): void {
   new Gauge({
     name: 'gatehouse_body_bytes',
     help: 'Bytes of request bodies in memory',
     registers: [registry],
     collect() {
-      this.set(used)
+      this.set(budgets.reduce((sum, { bytes }) => sum + bytes, 0))
     },
   })
+}
 
-  function hasRoom(network: string, bytes: number): boolean {
-    return (byNetwork.get(network) ?? 0) + bytes <= NETWORK_BYTES && used + bytes <= TOTAL_BYTES
-  }
+export function createBodyBudget() {
+  const byNetwork = new Map<string, number>()
+  let used = 0
 
   function add(network: string, bytes: number): void {
     used += bytes
@@ -46,15 +47,21 @@ export function createBodyBudget(registry: Registry) {
   }
 
   return {
-    /** For a body of which `announced` bytes are expected. @throws Problem overloaded if there is no room for them */
-    open(ofNetwork: string, announced: number): Holding {
+    get bytes() {
+      return used
+    },
+    /** For a body of at most `limit` bytes, `announced` of which are expected. @throws Problem overloaded without room for them */
+    open(ofNetwork: string, announced: number, limit: number): Holding {
       const network = widerNetworkOf(ofNetwork)
-      if (!hasRoom(network, announced)) throw noRoom()
+      const total = limit > SMALL_BODY_BYTES ? LARGE_BODIES_BYTES : TOTAL_BYTES
+      const hasRoom = (bytes: number) =>
+        (byNetwork.get(network) ?? 0) + bytes <= NETWORK_BYTES && used + bytes <= total
+      if (!hasRoom(announced)) throw noRoom()
       let held = 0
       let isReleased = false
       return {
         take(bytes) {
-          if (isReleased || !hasRoom(network, bytes)) return false
+          if (isReleased || !hasRoom(bytes)) return false
           held += bytes
           add(network, bytes)
           return true
@@ -91,7 +98,7 @@ export function openBody(
   { message, answer, network, budget }: Arriving,
   limit: number,
 ): () => Promise<Buffer> {
-  const holding = budget.open(network, Math.min(announcedBytes(message), limit))
+  const holding = budget.open(network, Math.min(announcedBytes(message), limit), limit)
   releaseAtEnd(holding, answer, message.socket)
   return () => readBody(message, limit, holding)
 }

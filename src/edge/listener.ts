@@ -9,8 +9,8 @@ import { closeUnread } from './unread.ts'
  *
  * - framing.ts refuses messages that Node's parser accepts, but that a proxy could have read differently; refusals.ts answers
  *   those that the parser refuses.
- * - forwarded.ts finds the client's IP address, network.ts the network by which it is counted: an IPv4 address or an IPv6 /64.
- * - body-budget.ts bounds the memory of bodies; read-body.ts reads them within it, and frees what nobody will read.
+ * - network.ts finds the client's IP address, and the network by which it is counted: an IPv4 address or an IPv6 /64.
+ * - bodies.ts reads bodies within a bounded memory, and frees what nobody will read.
  * - unread.ts ends responses that clients do not take.
  *
  * Connections (how many, how fast, how slow), and how many requests of strangers are in progress, are the reverse proxy's:

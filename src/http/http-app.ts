@@ -13,7 +13,7 @@ import fp from 'fastify-plugin'
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
-import { type BodyBudget, createBodyBudget } from '../edge/bodies.ts'
+import { type BodyBudget, createBodyBudget, showBodies } from '../edge/bodies.ts'
 import { faultOf, isDecodable } from '../edge/framing.ts'
 import { MAX_HEADER_BYTES, serve } from '../edge/listener.ts'
 import { createTrust, type Trust } from '../edge/network.ts'
@@ -50,13 +50,15 @@ export async function createHttpApps(options: HttpOptions) {
   const shared = {
     ...options,
     measures: createRequestMeasures(registry),
-    budget: createBodyBudget(registry),
   }
-  const app = await createApp({ ...shared, isPublic: true })
+  // Apart, so that clients cannot keep services of the platform out.
+  const [budget, ofPlatform] = [createBodyBudget(), createBodyBudget()]
+  showBodies(registry, [budget, ofPlatform])
+  const app = await createApp({ ...shared, budget, isPublic: true })
   // It only sets cookies. session/credential.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(openapiPlugin, { listener: 'public', url: `${config.publicUrl}/api`, guide })
-  const platform = await createApp({ ...shared, isPublic: false })
+  const platform = await createApp({ ...shared, budget: ofPlatform, isPublic: false })
   // Behind a proxy, it has other addresses.
   await platform.register(openapiPlugin, { listener: 'platform', url: '/', guide: platformGuide })
   return { app, platform }

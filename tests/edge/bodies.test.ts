@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { sql } from 'kysely'
-import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createBodyBudget, openBody } from '../../src/edge/bodies.ts'
 import { answersOn, open } from '../support/raw.ts'
@@ -9,20 +8,23 @@ import { openTestService, times } from '../support/test-service.ts'
 
 /** The memory that bodies take before their requests are answered (ASVS 15.1.3, 15.2.2). */
 
-test('the body budget gives a /48 a quarter, all networks the whole, and takes it back', () => {
-  const budget = createBodyBudget(new Registry())
-  const quarter = 16 * 1024 * 1024
+test('the body budget gives a /48 a quarter, leaves room for small bodies, and takes it back', () => {
+  const budget = createBodyBudget()
+  const megabyte = 1024 * 1024
   const overloaded = expect.objectContaining({ code: 'overloaded' })
-  const first = budget.open('2001:db8:1:1::', 0)
-  first.take(quarter)
-  expect(() => budget.open('2001:db8:1:2::', 1)).toThrow(overloaded)
-  const others = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((network) => budget.open(network, quarter))
-  for (const each of others) each.take(quarter)
-  expect(budget.open('192.0.2.4', 0).take(1)).toBe(false)
+  const openLarge = (network: string, announced = 0) => budget.open(network, announced, megabyte)
+  const first = openLarge('2001:db8:1:1::')
+  first.take(16 * megabyte)
+  expect(() => openLarge('2001:db8:1:2::', 1)).toThrow(overloaded)
+  for (const network of ['192.0.2.1', '192.0.2.2']) openLarge(network).take(16 * megabyte)
+  openLarge('192.0.2.3').take(8 * megabyte)
+  expect(openLarge('192.0.2.4').take(1)).toBe(false)
+  expect(budget.open('192.0.2.4', 0, 1_000).take(8 * megabyte)).toBe(true)
+  expect(budget.open('192.0.2.5', 0, 1_000).take(1)).toBe(false)
   first.release()
   // Of a finished request.
-  first.take(10)
-  budget.open('2001:db8:1:2::', quarter).take(quarter)
+  expect(first.take(10)).toBe(false)
+  expect(openLarge('2001:db8:1:2::', megabyte).take(megabyte)).toBe(true)
 })
 
 const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
@@ -136,8 +138,8 @@ test.each([
   ['beyond the limit of its route', 100_000, 0, 'payload_too_large'],
   ['without room for it', MEGABYTE, 16 * MEGABYTE - 100_000, 'overloaded'],
 ])('a body %s is freed with all that arrived of it', async (_, limit, taken, code) => {
-  const budget = createBodyBudget(new Registry())
-  budget.open('192.0.2.1', 0).take(taken)
+  const budget = createBodyBudget()
+  budget.open('192.0.2.1', 0, 1_000).take(taken)
   const { promise, resolve } = Promise.withResolvers<{ refused: unknown; chunks: Buffer[] }>()
   const address = await listen(async (message, response) => {
     const arriving = { message, answer: response, network: '192.0.2.1', budget }
@@ -156,7 +158,7 @@ test.each([
 })
 
 test.each([1, 12])('a body read in %i chunks stays, even if the connection fails', async (count) => {
-  const budget = createBodyBudget(new Registry())
+  const budget = createBodyBudget()
   const { promise, resolve } = Promise.withResolvers<Buffer>()
   const address = await listen(async (message, response) => {
     const body = await openBody({ message, answer: response, network: '192.0.2.1', budget }, MEGABYTE)()
