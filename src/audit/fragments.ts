@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { countEach } from '../limits/fragments.ts'
+import { countEach } from '../limits/counters-repository.ts'
 import type { AuditEntry } from './entry.ts'
 
 /** Audit entries in the statement that they record. A trigger stores IP addresses and e-mails apart. */

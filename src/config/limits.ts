@@ -33,7 +33,7 @@ const DEFAULTS = {
   reauthentications: limit('reauthentications', 30, 60),
   wrongReauthentications: limit('wrong-reauthentications', 10, 900),
 
-  // Counted in Postgres by the statement that stores the events: see ingest/trial-repository.ts.
+  // Counted in Postgres by the statement that stores the events: see ingest/repository.ts.
   trialBytes: limit('trial-bytes', 256 * 2 ** 20, 86_400),
 
   // Counted in the session's own row: see session/rotation-repository.ts.

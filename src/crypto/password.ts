@@ -15,7 +15,7 @@ const PARAMETERS: HashParameters = { memoryCost: 19_456, timeCost: 2, parallelis
 
 export type PasswordHasher = Awaited<ReturnType<typeof createPasswordHasher>>
 
-/** Without a bound on parallel work: the service uses the one of limits/hashing.ts. */
+/** Without a bound on parallel work: the service uses the one of limits/admission.ts. */
 export async function createPasswordHasher(parameters = PARAMETERS) {
   // libuv starts its threads with its first work, so their priority can be set only after this hash.
   const nobodysHash = await hash('', parameters)

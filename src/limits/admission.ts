@@ -10,7 +10,7 @@ import { overloaded } from '../errors.ts'
 type Admission = ReturnType<typeof createAdmission>
 
 /** For whom work is done. */
-export interface Turn {
+export interface Applicant {
   network: string
   /** Only one that is known for the member. It has a share of its own. */
   device?: string | undefined
@@ -49,18 +49,18 @@ export function createAdmission({
   let lastWasKnown = false
   let taken = 0
 
-  const queueOf = ({ isKnown }: Turn) => (isKnown ? known : strangers)
-  const senderOf = ({ device, network }: Turn) => device ?? widerNetworkOf(network)
+  const queueOf = ({ isKnown }: Applicant) => (isKnown ? known : strangers)
+  const senderOf = ({ device, network }: Applicant) => device ?? widerNetworkOf(network)
 
-  function hasSlot(turn: Turn): boolean {
+  function hasSlot(applicant: Applicant): boolean {
     if (taken < slots) return true
-    const queue = queueOf(turn)
-    const sender = senderOf(turn)
+    const queue = queueOf(applicant)
+    const sender = senderOf(applicant)
     return queue.length < maxWaiting && queue.filter((other) => other.sender === sender).length < maxPerSender
   }
 
-  function requireSlot(turn: Turn): void {
-    if (!hasSlot(turn)) throw overloaded(detail)
+  function requireSlot(applicant: Applicant): void {
+    if (!hasSlot(applicant)) throw overloaded(detail)
   }
 
   function takeNext(): Waiting | undefined {
@@ -73,14 +73,14 @@ export function createAdmission({
     hasSlot,
     /** @throws Problem overloaded */
     requireSlot,
-    /** @throws Problem overloaded; the reason of the turn's signal, also when the work has ended */
-    async run<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result> {
-      const { signal } = turn
-      requireSlot(turn)
+    /** @throws Problem overloaded; the reason of the applicant's signal, also when the work has ended */
+    async run<Result>(applicant: Applicant, work: () => Promise<Result>): Promise<Result> {
+      const { signal } = applicant
+      requireSlot(applicant)
       if (taken < slots) taken += 1
       else {
         await new Promise<void>((enter, fail) => {
-          queueOf(turn).push({ sender: senderOf(turn), enter, fail })
+          queueOf(applicant).push({ sender: senderOf(applicant), enter, fail })
         })
       }
       try {
@@ -104,8 +104,8 @@ export function createAdmission({
   }
 }
 
-export interface LimitedHasher extends Pick<Admission, 'hasSlot' | 'requireSlot' | 'waiting'> {
-  inTurn(turn: Turn): PasswordHasher
+export interface LimitedHasher extends Pick<Admission, 'requireSlot' | 'waiting'> {
+  admit(applicant: Applicant): PasswordHasher
 }
 
 /** Each hash takes a core and a thread of libuv. Estimates take longer, so they have a thread and a queue of their own. */
@@ -127,13 +127,12 @@ export async function createLimitedHasher(
     detail: 'Too many new passwords at once; try again in a moment.',
   })
   return {
-    inTurn: (turn) => ({
+    admit: (applicant) => ({
       ...hasher,
-      hash: (password) => hashes.run(turn, () => hasher.hash(password)),
-      verify: (phc, password) => hashes.run(turn, () => hasher.verify(phc, password)),
-      estimate: (password, hints) => estimates.run(turn, () => hasher.estimate(password, hints)),
+      hash: (password) => hashes.run(applicant, () => hasher.hash(password)),
+      verify: (phc, password) => hashes.run(applicant, () => hasher.verify(phc, password)),
+      estimate: (password, hints) => estimates.run(applicant, () => hasher.estimate(password, hints)),
     }),
-    hasSlot: hashes.hasSlot,
     requireSlot: hashes.requireSlot,
     get waiting() {
       return hashes.waiting

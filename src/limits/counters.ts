@@ -4,10 +4,9 @@ import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '.
 import type { Executor } from '../database/connect.ts'
 import { isOutage } from '../database/faults.ts'
 import { type LimitState, Problem, rateLimited, statusOf } from '../errors.ts'
-import type { Client } from './client.ts'
+import { byNetwork, type Client, counterOf, type Quota, quotasOf, type Subject, tightest } from './client.ts'
 import type { Count, Use as CountedUse, Refund } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
-import { byNetwork, counterOf, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
 
 /** The response of the client, if there is one, reports the limit. `now` is in milliseconds. */
 interface Use {

@@ -5,8 +5,7 @@ import { LruMap } from 'toad-cache'
 import type { Limit, Limits } from '../config/limits.ts'
 import { type LimitState, rateLimited } from '../errors.ts'
 import type { System } from '../system.ts'
-import { networkOf } from './client.ts'
-import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
+import { type ByNetwork, byNetwork, networkOf, tightest, widerLimitOf, widerOf } from './client.ts'
 
 /** Limits that protect the machine, so each process counts them by itself, in memory. */
 

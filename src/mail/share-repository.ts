@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Limit } from '../config/limits.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/fragments.ts'
-import { counterOf } from '../limits/subject.ts'
+import { counterOf } from '../limits/client.ts'
+import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/counters-repository.ts'
 import type { DueMail } from './repository.ts'
 
 /**

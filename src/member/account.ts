@@ -8,8 +8,7 @@ import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Received } from '../limits/client.ts'
-import { byNetwork } from '../limits/subject.ts'
+import { byNetwork, type Received } from '../limits/client.ts'
 import { deleteUnsentUndos } from '../mail/repository.ts'
 import * as tokens from '../one-time-token/repository.ts'
 import { consumeToken, countAttempt, findUndo, noSuchToken } from '../one-time-token/service.ts'
@@ -18,7 +17,7 @@ import { asOwner } from '../second-factor/own-factors.ts'
 import { deleteAllOf as deleteFactorsOf, forgetMailboxProofs } from '../second-factor/reset-repository.ts'
 import { type Actor, actIn, countChange, perform } from '../session/acts.ts'
 import { endOtherSessions, endUserSessions } from '../session/ending-repository.ts'
-import { matchCurrentPassword, turnOf } from '../session/passwords.ts'
+import { applicantOf, matchCurrentPassword } from '../session/passwords.ts'
 import { sessionEnded } from '../session/session.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
 import { listAdditions, lockActorAndMember } from './repository.ts'
@@ -55,7 +54,7 @@ export async function changePassword(
   if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
     throw invalidField('newPassword', 'must be another than the current one')
   await counted(context, actor, async () => {
-    const hasher = context.hasher.inTurn(turnOf(actor))
+    const hasher = context.hasher.admit(applicantOf(actor))
     await checkPassword('newPassword', newPassword, session, { ...context, hasher })
     const before = await matchCurrentPassword(context, actor, currentPassword)
     const isReplaced =

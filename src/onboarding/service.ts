@@ -7,9 +7,8 @@ import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
-import type { Received } from '../limits/client.ts'
+import { byNetwork, quotasOf, type Received } from '../limits/client.ts'
 import { isOurs } from '../limits/counters.ts'
-import { byNetwork, quotasOf } from '../limits/subject.ts'
 import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { tellOfNewAdmin } from '../member/changes.ts'
@@ -29,7 +28,7 @@ export async function register(context: Context, company: Static<typeof Register
   const { client, now } = received
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, byNetwork(client.network), received, async () => {
-    const passwords = hasher.inTurn({ ...client, isKnown: false })
+    const passwords = hasher.admit({ ...client, isKnown: false })
     const person = { email, name, companyName }
     await checkChosen({ ...context, hasher: passwords }, company.password, person, received)
     const passwordHash = await passwords.hash(company.password)
@@ -136,7 +135,7 @@ export async function resetPassword(
   await countAttempt(context, received)
   const presented = { purpose: 'reset', token, now } as const
   const person = await peekToken(context, presented)
-  const hasher = context.hasher.inTurn({ ...client, isKnown: true })
+  const hasher = context.hasher.admit({ ...client, isKnown: true })
   await checkPassword('newPassword', newPassword, person, { ...context, hasher })
   const passwordHash = await hasher.hash(newPassword)
   const at = new Date(now)
@@ -187,7 +186,7 @@ export async function acceptInvitation(
   await countAttempt(context, received)
   const invitation = await peekInvitation(context, token, received)
   const name = checkName('name', given.name)
-  const hasher = context.hasher.inTurn({ ...client, isKnown: true })
+  const hasher = context.hasher.admit({ ...client, isKnown: true })
   await checkPassword('password', password, { ...invitation, name }, { ...context, hasher })
   const passwordHash = await hasher.hash(password)
   const at = new Date(now)

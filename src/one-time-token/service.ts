@@ -3,8 +3,7 @@ import type { Executor, Tx } from '../database/connect.ts'
 import type { TokenPurpose } from '../database/schema.ts'
 import { invalidField, type Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Received } from '../limits/client.ts'
-import { byNetwork } from '../limits/subject.ts'
+import { byNetwork, type Received } from '../limits/client.ts'
 import * as repository from './repository.ts'
 
 /**

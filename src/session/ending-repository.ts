@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { EndReason } from '../errors.ts'
-import { endIfUsedUp } from '../limits/fragments.ts'
-import { counterOf, type Quota } from '../limits/subject.ts'
+import { counterOf, type Quota } from '../limits/client.ts'
+import { endIfUsedUp } from '../limits/counters-repository.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /** An end is final: no row with `ended_at` is updated, and no epoch moves back. Lock order: company, user, session. */

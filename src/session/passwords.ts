@@ -11,8 +11,8 @@ import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import { type LimitState, rateLimited, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Turn } from '../limits/admission.ts'
-import { byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
+import type { Applicant } from '../limits/admission.ts'
+import { byNetwork, type Client, type Quota, quotasOf, tightest } from '../limits/client.ts'
 import type { Actor } from './acts.ts'
 
 /** Whether a password is that of an account at sign-in, or that of a user with a session; and the limits of guesses. */
@@ -24,6 +24,9 @@ interface Guesser {
   /** The device if it is known for the member. */
   networkOrDevice: string
   isKnown: boolean
+  /** At sign-in, what counts attempts, right or wrong. They come first, in the same statement. */
+  attempts?: Quota[]
+  client: Pick<Client, 'noteLimit'>
   now: number
 }
 
@@ -37,45 +40,53 @@ export interface Guess {
 }
 
 /**
- * The one rule for sign-in and password change. A guess is counted first, so that parallel ones cannot exceed a
- * limit, and refunded unless it was wrong (null) or `isRefunded` by its own statement. When all networks together have used
- * up the account's limit, only known clients can sign in. An attempt that throws is no guess. @throws Problem rate_limited
+ * The one rule for sign-in and password change: a guess counts before the password is checked, so that parallel ones cannot
+ * exceed a limit. When all networks together have used up the account's limit, only known clients can sign in.
+ * @throws Problem rate_limited
  */
-export async function countGuess<Result>(
-  context: Pick<Context, 'counters' | 'config'>,
-  guesser: Guesser,
-  attempt: (guess: Guess) => Promise<Result | null>,
-  isRefunded: (result: Result) => boolean = () => false,
-): Promise<Guess & { result: Result | null }> {
-  const guess = await consumeGuess(context, guesser)
-  const { counters } = context
-  const result = await attempt(guess).catch(async (error: unknown) => {
-    await counters.refund(guess.uses, error)
-    throw error
-  })
-  if (result !== null && !isRefunded(result)) await counters.refundFirst(guess.uses)
-  return { ...guess, result }
-}
-
-async function consumeGuess(
+export async function countGuess(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
-  { companyId, email, userId, networkOrDevice, isKnown, now }: Guesser,
+  { companyId, email, userId, networkOrDevice, isKnown, attempts = [], client, now }: Guesser,
 ): Promise<Guess> {
   const network = quotasOf(limits.signInFailures, byNetwork(networkOrDevice, companyId, email))
-  const quotas = [...network, ...quotasOf(limits.accountFailures, [companyId, email])]
+  const quotas = [...attempts, ...network, ...quotasOf(limits.accountFailures, [companyId, email])]
   const { states, usedUp } = await counters.consumeInOrder(quotas, now)
-  const uses = quotas.slice(0, states.length)
-  if (usedUp && states.length < network.length) {
+  const counted = quotas.slice(0, states.length)
+  if (usedUp && states.length < attempts.length) {
+    const refusal = rateLimited(usedUp)
+    const quota = attempts[states.length]
+    if (quota) counters.usedUpMemory.note(quota, refusal, now)
+    await counters.refund(counted)
+    throw withLogContext(refusal, { companyId })
+  }
+  if (attempts.length > 0) client.noteLimit(tightest(states.slice(0, attempts.length)))
+  const [uses, guesses] = [counted.slice(attempts.length), states.slice(attempts.length)]
+  if (usedUp && guesses.length < network.length) {
     await counters.refund(uses)
     throw withLogContext(rateLimited(usedUp), { companyId, ...(userId && { userId }), reason: 'locked_out' })
   }
-  const ofAccount = states[network.length] ?? null
+  const ofAccount = guesses[network.length] ?? null
   return {
-    ofNetwork: tightest(states.slice(0, network.length)),
+    ofNetwork: tightest(guesses.slice(0, network.length)),
     ofAccount,
     isBarred: !ofAccount && !isKnown,
     uses,
   }
+}
+
+/** Refunds the guess unless it was wrong (null), or `isRefunded` by its own statement. What throws is no guess. */
+export async function tryGuess<Result>(
+  { counters }: Pick<Context, 'counters'>,
+  { uses }: Guess,
+  attempt: () => Promise<Result | null>,
+  isRefunded: (result: Result) => boolean = () => false,
+): Promise<Result | null> {
+  const result = await attempt().catch(async (error: unknown) => {
+    await counters.refund(uses, error)
+    throw error
+  })
+  if (result !== null && !isRefunded(result)) await counters.refundFirst(uses)
+  return result
 }
 
 interface Match {
@@ -113,7 +124,7 @@ async function renewHash({ db }: Pick<Context, 'db'>, account: Identity, { hashe
 }
 
 /** A user with a session is known, from every network. */
-export function turnOf({ client }: Pick<Actor, 'client'>): Turn {
+export function applicantOf({ client }: Pick<Actor, 'client'>): Applicant {
   return { ...client, isKnown: true }
 }
 
@@ -125,7 +136,7 @@ export async function matchOwnPassword(
 ): Promise<string | null> {
   const { companyId, userId } = actor.session
   const hash = await findPasswordHash(db, companyId, userId)
-  const matches = await hasher.inTurn(turnOf(actor)).verify(hash, password)
+  const matches = await hasher.admit(applicantOf(actor)).verify(hash, password)
   return matches && hash !== undefined ? hash : null
 }
 
@@ -142,16 +153,15 @@ export async function matchCurrentPassword(
   const { db, system } = context
   const { session, client, now } = actor
   const { companyId, userId, sessionId, email } = session
-  const { network: networkOrDevice, isKnown } = turnOf(actor)
-  const guesser = { companyId, userId, email, networkOrDevice, isKnown, now }
-  const { result, ofNetwork } = await countGuess(context, guesser, () =>
-    matchOwnPassword(context, actor, password),
-  )
+  const { network: networkOrDevice, isKnown } = applicantOf(actor)
+  const guesser = { companyId, userId, email, networkOrDevice, isKnown, client, now }
+  const guess = await countGuess(context, guesser)
+  const result = await tryGuess(context, guess, () => matchOwnPassword(context, actor, password))
   if (result !== null) return result
   const { ipAddress } = client
   const about = { action: 'password_change', outcome: 'refused', actor: userId, sessionId, ipAddress }
   const entry = newEntry(system, new Date(now), about)
-  if (ofNetwork.remaining > 0) await appendAudit(db, companyId, entry)
+  if (guess.ofNetwork.remaining > 0) await appendAudit(db, companyId, entry)
   else await noteLockout(db, companyId, userId, entry)
   return null
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Limit } from '../config/limits.ts'
-import { isUsedUp } from '../limits/fragments.ts'
+import { isUsedUp } from '../limits/counters-repository.ts'
 import { hasEnded } from './session-fragments.ts'
 
 /** The verdict on a refresh token, as SQL over `l`, the locked session with the request's columns, and `a`, its account. */

@@ -4,7 +4,7 @@ import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { currentWindow, secondsLeft } from '../limits/fragments.ts'
+import { currentWindow, secondsLeft } from '../limits/counters-repository.ts'
 import { mailEach } from '../mail/repository.ts'
 import {
   generationOfProof,

@@ -9,8 +9,15 @@ import type { SessionKind } from '../database/schema.ts'
 import { invalidField, type LimitState, Problem, type RefusalContext, withLogContext } from '../errors.ts'
 import type { Batched, Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
-import type { Client, Received } from '../limits/client.ts'
-import { byDevice, byNetwork, quotasOf } from '../limits/subject.ts'
+import {
+  byDevice,
+  byNetwork,
+  type Client,
+  type Quota,
+  quotasOf,
+  type Received,
+  type Subject,
+} from '../limits/client.ts'
 import { type Recognition, recognize } from '../session/known-clients.ts'
 import type { Guess } from '../session/passwords.ts'
 import { newId } from '../system.ts'
@@ -59,31 +66,48 @@ export function readAttempt(
 }
 
 interface Attempting {
-  client: Pick<Client, 'network' | 'noteLimit'>
+  client: Pick<Client, 'network'>
   /** If known: others of its network cannot use up its attempts. */
   device: string | undefined
   now: number
-  logContext?: RefusalContext
 }
 
-/** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
-export async function countAttempt<Result>(
+function subjectOf({ client: { network }, device }: Attempting): Subject {
+  return device === undefined ? byNetwork(network) : byDevice(device, network)
+}
+
+/** What counts an attempt. A limit that was used up a moment ago refuses without a statement. @throws Problem rate_limited */
+export function attemptsLeft(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
-  { client, device, now, logContext = {} }: Attempting,
+  attempting: Attempting,
+  logContext: RefusalContext = {},
+): Quota[] {
+  const quotas = quotasOf(config.limits.signInAttempts, subjectOf(attempting))
+  const remembered = counters.usedUpMemory.find(quotas, attempting.now)
+  if (remembered) throw withLogContext(remembered, logContext)
+  return quotas
+}
+
+/** By passkey. An attempt that fails by our fault does not count. @throws Problem rate_limited */
+export async function countAttempt<Result>(
+  context: Pick<Context, 'counters' | 'config'>,
+  attempting: Attempting & Pick<Received, 'client'>,
   attempt: () => Promise<Result>,
 ): Promise<Result> {
-  const { signInAttempts } = config.limits
-  const subject = device === undefined ? byNetwork(client.network) : byDevice(device, client.network)
-  const quotas = quotasOf(signInAttempts, subject)
-  const remembered = counters.usedUpMemory.find(quotas, now)
-  if (remembered) throw withLogContext(remembered, logContext)
-  const attempting = counters.consumeFor(signInAttempts, subject, { client, now }, attempt)
-  return await attempting.catch((error: unknown) => {
-    if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
-    const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)
-    if (!quota) throw error
-    counters.usedUpMemory.note(quota, error, now)
-    throw withLogContext(error, logContext)
+  const { counters, config } = context
+  const { now } = attempting
+  const quotas = attemptsLeft(context, attempting)
+  const counting = counters.consumeFor(
+    config.limits.signInAttempts,
+    subjectOf(attempting),
+    attempting,
+    attempt,
+  )
+  return await counting.catch((error: unknown) => {
+    const name = error instanceof Problem && error.code === 'rate_limited' && error.extras.limit?.name
+    const quota = quotas.find(({ limit }) => limit.name === name)
+    if (quota && error instanceof Problem) counters.usedUpMemory.note(quota, error, now)
+    throw error
   })
 }
 

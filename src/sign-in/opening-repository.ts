@@ -3,8 +3,8 @@ import { auditEach, summingUpServiceSignIns } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { refundEach } from '../limits/fragments.ts'
-import type { Quota } from '../limits/subject.ts'
+import type { Quota } from '../limits/client.ts'
+import { refundEach } from '../limits/counters-repository.ts'
 import type { Session } from '../session/session.ts'
 import { isNotEnded, isPasswordOver, type KnownClient, learning } from '../session/session-fragments.ts'
 
@@ -68,7 +68,7 @@ export async function insertSessions(
   const { rows } = await sql<{ ord: number }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
     numbered as (
-      -- Beyond the maximum even without older sessions: the latest ones stay.
+      -- Beyond the maximum even without older sessions: of one statement, the latest ones stay.
       select *, row_number() over (partition by company_id, user_id order by ord) as position,
         row_number() over (partition by company_id, user_id order by ord desc) > max_sessions - unseen as is_beyond
       from accepted

@@ -86,6 +86,7 @@ export async function findCandidates(db: Executor, items: SignInItem[]): Promise
       offset 0
     ) f on true
     order by i.ord`.execute(db)
+  if (rows.length !== items.length) throw new Error('a sign-in has one row')
   return rows.map(
     ({ idOfCompany, statusOfCompany, namedUserId, namedStatus, knownUntil, passwordEpoch, ...account }) => {
       const identity = account.userId === null ? null : account

@@ -1,11 +1,12 @@
 import { Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
-import type { Turn } from '../limits/admission.ts'
+import type { Applicant } from '../limits/admission.ts'
+import { isOurs } from '../limits/counters.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
-import { countGuess, type Guess, matchPassword } from '../session/passwords.ts'
+import { countGuess, type Guess, matchPassword, tryGuess } from '../session/passwords.ts'
 import {
   type Attempt,
-  countAttempt,
+  attemptsLeft,
   type Found,
   findAccount,
   logContextOf,
@@ -18,53 +19,50 @@ import { openSession, type SignedIn } from './opening.ts'
 import { signInService } from './service-sign-in.ts'
 
 /**
- * Sign-in by password: read the attempt, count it, find the account (before the count, for known devices), count the guess,
- * match the password, require the second factor, open the session. Every `invalid_credentials` comes after the same work (one
- * look-up, one verification, one recorded refusal), so neither response nor time tells which value was wrong. If the password
- * looks like a service password, a digest is enough and no guess is counted, whosever the email is.
+ * Sign-in by password: read the attempt, find the account, count attempt and guess, match the password, require the second
+ * factor, open the session. Every `invalid_credentials` comes after the same work (one look-up, one verification, one recorded
+ * refusal), so neither response nor time tells which value was wrong. If the password looks like a service password, a digest is
+ * enough and no guess is counted, whosever the email is.
  */
 
 /** @throws Problem invalid_request, permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
 export async function signIn(context: Context, given: Parameters<typeof readAttempt>[1]): Promise<SignedIn> {
   const attempt = readAttempt(context, given)
   if (attempt.digest) return await signInService(context, attempt)
-  const early = await findEarly(context, attempt)
-  return await countAttempt(context, attemptingOf(attempt, early), async () => {
-    const found = early ?? (await findAccount(context, attempt))
-    const { result, ...guess } = await countGuess(
+  const { client, device, company } = attempt
+  // Others of its network cannot keep out a browser with a device cookie, until it is known whether it is the member's.
+  if (device === undefined) attemptsLeft(context, attempt, 'companyId' in company ? company : {})
+  const found = await findAccount(context, attempt)
+  const { companyId, recognized } = found
+  context.hasher.requireSlot(applicantOf(attempt, found))
+  const attempts = attemptsLeft(context, { ...attempt, device: recognized.device }, { companyId })
+  const guess = await countGuess(context, { ...guesserOf(attempt, found), attempts })
+  try {
+    const result = await tryGuess(
       context,
-      guesserOf(attempt, found),
-      (counted) => tryPassword(context, attempt, found, counted),
+      guess,
+      () => tryPassword(context, attempt, found, guess),
       (tried) => typeof tried === 'object' && 'session' in tried,
     )
     if (result === null) {
       const refused = await recordRefusal(context, attempt, found, { reason: reasonOf(found, guess), guess })
-      attempt.client.noteLimit(guess.ofNetwork)
+      client.noteLimit(guess.ofNetwork)
       throw refused
     }
     if (typeof result === 'string') throw await recordRefusal(context, attempt, found, { reason: result })
     if ('challenge' in result) throw secondFactorRequired(found, result)
     return result
-  })
+  } catch (error) {
+    if (isOurs(error)) {
+      client.noteLimit(null)
+      await context.counters.refund(attempts, error)
+    }
+    throw error
+  }
 }
 
-/** Before counting, for those whom a flood must not lock out: known devices and, if the queue is full, known networks. */
-async function findEarly(context: Context, attempt: Attempt): Promise<Found | undefined> {
-  const { hasher } = context
-  const { device, client } = attempt
-  if (device === undefined && hasher.hasSlot({ network: client.network, isKnown: false })) return undefined
-  const found = await findAccount(context, attempt)
-  hasher.requireSlot(turnOf(attempt, found))
-  return found
-}
-
-function turnOf({ client }: Attempt, { recognized: { device, isKnown } }: Found): Turn {
+function applicantOf({ client }: Attempt, { recognized: { device, isKnown } }: Found): Applicant {
   return { ...client, device, isKnown }
-}
-
-function attemptingOf({ client, company, now }: Attempt, early: Found | undefined) {
-  const logContext = 'companyId' in company ? company : {}
-  return { client, device: early?.recognized.device, now, logContext }
 }
 
 function guesserOf(
@@ -72,7 +70,7 @@ function guesserOf(
   { companyId, account, recognized: { device, isKnown } }: Found,
 ) {
   const networkOrDevice = device ?? client.network
-  return { companyId, email, userId: account?.userId, networkOrDevice, isKnown, now }
+  return { companyId, email, userId: account?.userId, networkOrDevice, isKnown, client, now }
 }
 
 /** Null if the password is wrong or barred, the user is not active, or user, password or factors have changed meanwhile. */
@@ -87,7 +85,7 @@ async function tryPassword(
     account: found.account,
     find: async () => (await findAccount(context, attempt)).account,
     password,
-    hasher: context.hasher.inTurn(turnOf(attempt, found)),
+    hasher: context.hasher.admit(applicantOf(attempt, found)),
     isBarred,
   })
   if (!account) return null

@@ -13,7 +13,7 @@ const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 async function limited(concurrency?: number, maxWaiting?: number) {
   const hasher = await createLimitedHasher(concurrency, maxWaiting, CHEAP)
   return {
-    ...hasher.inTurn({ network: '192.0.2.1', isKnown: false }),
+    ...hasher.admit({ network: '192.0.2.1', isKnown: false }),
     get waiting() {
       return hasher.waiting
     },

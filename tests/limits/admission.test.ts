@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createAdmission, type Turn } from '../../src/limits/admission.ts'
+import { type Applicant, createAdmission } from '../../src/limits/admission.ts'
 
 /** Work whose ends the test decides. */
 function startWork(count: number, run: (work: () => Promise<number>) => Promise<number>) {
@@ -77,14 +77,14 @@ test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async ()
 
 /** The names of calls by one slot, in the order in which they ran, and of those that were refused. */
 async function runAll(
-  calls: [name: string, turn: Turn][],
+  calls: [name: string, applicant: Applicant][],
   bounds: { maxWaiting: number; maxPerSender?: number },
 ) {
   const admission = createAdmission({ slots: 1, ...bounds })
   const [ran, refused]: string[][] = [[], []]
-  const all = calls.map(async ([name, turn]) => {
-    const isPredicted = admission.hasSlot(turn)
-    await admission.run(turn, async () => ran?.push(name)).catch(() => refused?.push(name))
+  const all = calls.map(async ([name, applicant]) => {
+    const isPredicted = admission.hasSlot(applicant)
+    await admission.run(applicant, async () => ran?.push(name)).catch(() => refused?.push(name))
     expect([name, refused?.includes(name)]).toEqual([name, !isPredicted])
   })
   await Promise.all(all)
@@ -94,14 +94,14 @@ async function runAll(
 test('an admission serves known clients and strangers in alternation (ASVS 15.2.2)', async () => {
   const stranger = { network: '192.0.2.1', isKnown: false }
   const known = { network: '198.51.100.1', isKnown: true }
-  const flood = ['s1', 's2', 's3', 's4', 's5', 's6'].map((name): [string, Turn] => [name, stranger])
-  const calls: [string, Turn][] = [...flood, ['k1', known], ['k2', known], ['k3', known]]
+  const flood = ['s1', 's2', 's3', 's4', 's5', 's6'].map((name): [string, Applicant] => [name, stranger])
+  const calls: [string, Applicant][] = [...flood, ['k1', known], ['k2', known], ['k3', known]]
   expect(await runAll(calls, { maxWaiting: 4 })).toEqual(['s1 k1 s2 k2 s3 k3 s4 s5', 's6'])
 })
 
 test('a /48 has a share of the queue, and so has each known device of a network', async () => {
   const inside = (subnet: number, isKnown = false) => ({ network: `2001:db8:1:${subnet}::`, isKnown })
-  const calls: [string, Turn][] = [
+  const calls: [string, Applicant][] = [
     ['first', inside(0)],
     ['a1', inside(1)],
     ['a2', inside(2)],

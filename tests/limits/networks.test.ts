@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { byNetwork, quotasOf } from '../../src/limits/client.ts'
 import { createCounters } from '../../src/limits/counters.ts'
-import { byNetwork, quotasOf } from '../../src/limits/subject.ts'
 import { type Answer, openTestService, PASSWORD, times } from '../support/test-service.ts'
 
 /** Limits by network: an IPv4 address or an IPv6 /64, and four times as much for an IPv6 /48. */

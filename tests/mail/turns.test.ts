@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
-import { counterOf } from '../../src/limits/subject.ts'
+import { counterOf } from '../../src/limits/client.ts'
 import { countMail } from '../../src/mail/share-repository.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail } from '../support/onboarding.ts'

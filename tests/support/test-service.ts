@@ -12,7 +12,7 @@ import { loadConfig } from '../../src/config/config.ts'
 import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect, type Executor } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
-import { createLimitedHasher, type LimitedHasher, type Turn } from '../../src/limits/admission.ts'
+import { type Applicant, createLimitedHasher, type LimitedHasher } from '../../src/limits/admission.ts'
 import { openMail } from '../../src/mail/sender.ts'
 import { createMailComposer } from '../../src/member/compose-mail.ts'
 import { createCompany } from '../../src/operator/companies.ts'
@@ -88,8 +88,8 @@ const operatorHashers = [await createOperatorHasher(CHEAP), await createOperator
 
 export async function createCheapHasher(concurrency?: number, maxWaiting?: number): Promise<LimitedHasher> {
   const hasher = await createLimitedHasher(concurrency, maxWaiting, CHEAP)
-  const { inTurn } = hasher
-  return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
+  const { admit } = hasher
+  return Object.assign(hasher, { admit: (applicant: Applicant) => estimatingOnce(admit(applicant)) })
 }
 
 /** Nearly all users of tests have one password, so it is hashed once. */
@@ -118,7 +118,7 @@ function estimatingOnce(hasher: PasswordHasher): PasswordHasher {
 
 /** One with the parameters of the service's. */
 function operatorHasherOf(hasher: LimitedHasher): PasswordHasher {
-  const { isOutdated } = hasher.inTurn({ network: 'operator', isKnown: true })
+  const { isOutdated } = hasher.admit({ network: 'operator', isKnown: true })
   const found = operatorHashers.find(({ known }) => !isOutdated(known))
   if (!found) throw new Error('no operator of tests hashes with these parameters')
   return found
@@ -133,8 +133,8 @@ export async function createCountingHasher(limited?: LimitedHasher) {
     hashed: 0,
     /** Runs before each verification, to simulate events while a password waits for its turn. */
     beforeVerifying: undefined as (() => Promise<void>) | undefined,
-    inTurn(turn: Turn): PasswordHasher {
-      const { hash, verify, ...others } = hasher.inTurn(turn)
+    admit(applicant: Applicant): PasswordHasher {
+      const { hash, verify, ...others } = hasher.admit(applicant)
       return {
         ...others,
         async verify(phc, password) {
