@@ -98,11 +98,11 @@ async function notComingUp({ log }: Site): Promise<Error> {
 
 /**
  * The shell turns into Postgres, and leaves a process behind that stops Postgres at the end of its input: when we close
- * it, or are gone. Forked twice, that process is not a child of Postgres. It repeats the signal, which a shell that has not
- * turned into Postgres yet can ignore.
+ * it, or are gone. Forked twice, that process is not a child of Postgres. INT is a fast shutdown, after which Postgres ignores
+ * TERM; a shell that has not turned into Postgres yet can ignore INT.
  */
 const SCRIPT =
-  'exec 3<&0; ({ read -r line; while kill -INT $$; do sleep 1; done; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
+  'exec 3<&0; ({ read -r line; kill -INT $$; kill -TERM $$; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
 
 async function launch(site: Site): Promise<ChildProcess> {
   const programs = await findPrograms(site)
@@ -140,7 +140,7 @@ async function stop(server: ChildProcess | undefined): Promise<void> {
   if (!server || !isRunning(server)) return
   server.ref()
   server.stdin?.destroy()
-  server.kill('SIGINT')
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) server.kill(signal)
   await once(server, 'exit')
 }
 
