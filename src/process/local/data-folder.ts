@@ -138,7 +138,9 @@ export async function findPrograms({ dataDir, account, binaries: { folder, name 
   await makeFolder(shelf, 0o711)
   await createFolder(copy, async (scratch) => {
     await fs.cp(folder, scratch, { recursive: true, verbatimSymlinks: true })
-    await run('chmod', ['-R', 'u+rwX,go+rX', scratch])
+    await fs.chmod(scratch, 0o755)
+    for (const entry of await fs.readdir(scratch, { recursive: true, withFileTypes: true }))
+      if (!entry.isSymbolicLink()) await fs.chmod(join(entry.parentPath, entry.name), 0o755)
     await tryIn(scratch)
     return scratch
   })
@@ -154,7 +156,9 @@ async function makeLinks(folder: string): Promise<void> {
 }
 
 async function giveTo({ uid, gid }: Account, folder: string): Promise<void> {
-  if (uid !== undefined) await run('chown', ['-Rh', `${uid}:${gid}`, folder])
+  if (uid === undefined || gid === undefined) return
+  for (const name of ['', ...(await fs.readdir(folder, { recursive: true }))])
+    await fs.lchown(join(folder, name), uid, gid)
 }
 
 export async function run(file: string, args: string[], account: Account = {}, signal?: AbortSignal) {
