@@ -99,7 +99,7 @@ const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in'
   coalesce(r.reason, 'refused') as reason, r.count`
 
 /** As an entry of the trail, of row `s`. */
-export const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
+const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
   s.user_id::text as actor, null as subject,
   case when s.superseded > 0 then json_build_object('superseded', s.superseded) end as details,
   null::uuid as "sessionId", s.ip_address as "ipAddress", null as reason, s.count`

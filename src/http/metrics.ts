@@ -20,13 +20,15 @@ export function createRegistry(): Registry {
   return registry
 }
 
-function show(
-  registry: Registry,
-  name: string,
-  help: string,
-  read: () => number,
-  { labels = {}, aggregator = 'sum' }: { labels?: Record<string, string>; aggregator?: 'sum' | 'max' } = {},
-): void {
+interface Shown {
+  name: string
+  help: string
+  read: () => number
+  labels?: Record<string, string>
+  aggregator?: 'sum' | 'max'
+}
+
+function show(registry: Registry, { name, help, read, labels = {}, aggregator = 'sum' }: Shown): void {
   new Gauge({
     name: `gatehouse_${name}`,
     help,
@@ -66,32 +68,33 @@ export function showProcess(
   { pool }: Pick<Connection, 'pool'>,
 ): void {
   const showConnections = (name: string, help: string, read: () => number) =>
-    show(registry, `database_connections${name}`, help, read)
+    show(registry, { name: `database_connections${name}`, help, read })
   showConnections('', 'Open connections to Postgres', () => pool.totalCount)
   showConnections('_idle', 'Open connections that are not in use', () => pool.idleCount)
   showConnections('_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
   const ofEach = 'Connections that can be open: DATABASE_POOL_SIZE of each process'
   showConnections('_max', ofEach, () => pool.options.max)
   const byRole = 'Memory of all processes, by role: the primary, which is also the only one, and its workers'
-  show(registry, 'resident_memory_bytes', byRole, process.memoryUsage.rss, { labels: { role } })
+  const labels = { role }
+  show(registry, { name: 'resident_memory_bytes', help: byRole, read: process.memoryUsage.rss, labels })
   const ofHeap = 'Heap in use, of what it can grow to, in the process of each role where it is most'
   const readHeap = () => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
     return used / limit
   }
-  show(registry, 'heap_used_ratio', ofHeap, readHeap, { labels: { role }, aggregator: 'max' })
+  show(registry, { name: 'heap_used_ratio', help: ofHeap, read: readHeap, labels, aggregator: 'max' })
 }
 
 export function showHashing(registry: Registry, hasher: { readonly waiting: number }): void {
   const help = 'Sign-ins that wait for their password to be checked'
-  show(registry, 'password_hashes_waiting', help, () => hasher.waiting)
+  show(registry, { name: 'password_hashes_waiting', help, read: () => hasher.waiting })
 }
 
 /** Once for a machine: a sum of versions would say nothing. */
 export function showBuild(registry: Registry): void {
   const { version } = manifest
   const help = 'Always 1; the version of the program is a label'
-  show(registry, 'build_info', help, () => 1, { labels: { version } })
+  show(registry, { name: 'build_info', help, read: () => 1, labels: { version } })
 }
 
 export function showLog(registry: Registry, log: { readonly lost: number }): void {

@@ -52,7 +52,7 @@ export async function storeEvents(
   ifTaken = db.isTransaction ? skipIfTaken : failIfTaken,
 ): Promise<EventOutcome[]> {
   try {
-    return await store(db, items, trialLimit, outcome, ifTaken)
+    return await store(db, items, { trialLimit, outcome, ifTaken })
   } catch (error) {
     if (db.isTransaction || !(isUniqueViolation(error) || isTrialRace(error))) throw error
   }
@@ -66,7 +66,7 @@ export async function storeAllEvents(
   trialLimit: Limit,
 ): Promise<EventOutcome[] | null> {
   try {
-    return await store(db, items, trialLimit, duplicateOrFailure, failIfTaken)
+    return await store(db, items, { trialLimit, outcome: duplicateOrFailure, ifTaken: failIfTaken })
   } catch (error) {
     if (codeOf(error) === INVALID_TEXT || isUniqueViolation(error) || isTrialRace(error)) return null
     throw error
@@ -83,9 +83,11 @@ const skipIfTaken = sql`on conflict do nothing`
 async function store(
   db: Executor,
   items: EventItem[],
-  trialLimit: Limit,
-  outcome: RawBuilder<unknown>,
-  ifTaken: RawBuilder<unknown>,
+  {
+    trialLimit,
+    outcome,
+    ifTaken,
+  }: { trialLimit: Limit; outcome: RawBuilder<unknown>; ifTaken: RawBuilder<unknown> },
 ) {
   const now = new Date(Math.max(...items.map(({ receivedAt }) => receivedAt.getTime())))
   const counting = { limit: trialLimit, now }

@@ -80,7 +80,7 @@ export async function deleteCountersLike(db: Executor, prefix: string): Promise<
 
 const SKEW_MS = 120_000
 
-export function windowAt({ windowSeconds }: Limit, now: number) {
+function windowAt({ windowSeconds }: Limit, now: number) {
   const endsAt = new Date(now + windowSeconds * 1000)
   const isOver = sql`c.window_ends_at <= ${new Date(now)}`
   // Only a window that a wrong clock started is shortened: for a fast clock, a slow one would end it at once.

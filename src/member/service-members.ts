@@ -51,7 +51,7 @@ export async function addServiceAccount(
   })
 }
 
-export interface ReplacedPassword {
+interface ReplacedPassword {
   password: string
   /** Null if the previous password stops working immediately. */
   previousExpiresAt: Date | null
