@@ -141,7 +141,7 @@ const ENCODED: Form = [
 ]
 const isOrigin = (url: string) => originOf(url) !== null
 
-/** What values must be. Only the first fault of a value is told. */
+/** The forms of values. Only the first fault of a value is reported. */
 export const FORMS: [name: string, ...Form][] = [
   ['DATABASE_URL', ...ENCODED],
   ['SMTP_URL', ...ENCODED],

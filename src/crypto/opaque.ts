@@ -17,7 +17,7 @@ export function createOpaque(cell: string | undefined, randomBytes: (size: numbe
     tag,
     /** `kind` stands between the tag and the random part. */
     generate: (kind = '') => `${tag}${kind}${randomBytes(32).toString('base64url')}`,
-    /** Null for another form, kind or cell. What has no tag is older. */
+    /** Null for a different form, kind, or cell. Values without a tag are older. */
     hash(credential: string, kind = ''): Buffer | null {
       const isTagged = tag !== '' && credential.startsWith(tag)
       const rest = isTagged ? credential.slice(tag.length) : credential

@@ -92,7 +92,7 @@ export function isPoisonous(error: unknown): boolean {
   )
 }
 
-/** While the database is silent, statements fail at once. Else each would wait for its whole timeout. */
+/** While the database is silent, statements fail immediately. Otherwise, each would wait for its whole timeout. */
 
 const PAUSE_MS = 500
 

@@ -12,7 +12,7 @@ interface Index {
   columns: RawBuilder<unknown>
   /** Whose name it takes when it is built. Postgres's names of constraints end in `_pkey` and `_key`. */
   former?: string
-  /** Of the partitioned table, of which it becomes a part. */
+  /** The index of the partitioned table, to which it is attached. */
   parent?: string
 }
 

@@ -77,10 +77,10 @@ export function createBodyBudget() {
 }
 
 function noRoom(): Problem {
-  return overloaded('Too many bodies are being sent at once; try again in a moment.')
+  return overloaded('Too many request bodies are being received. Retry after 1 second.')
 }
 
-/** What a chunk takes besides its bytes: a sender can send each byte as a chunk. */
+/** The overhead of a chunk: a sender can send each byte as its own chunk. */
 const CHUNK_BYTES = 256
 
 interface Arriving {

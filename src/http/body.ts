@@ -65,9 +65,10 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
   app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
+    const hasNone = request.method === 'GET' || request.method === 'HEAD'
+    if (hasNone && !announcesBody(raw)) return done()
     const arriving = { message: raw, answer: reply.raw, network: networkOf(request), budget }
-    if (request.method === 'GET' || request.method === 'HEAD') {
-      if (!announcesBody(raw)) return done()
+    if (hasNone) {
       if (isPublic) return void passUnusedBody(arriving).then(() => done(), done)
       // Proxies announce the body of the request that they ask about, and often do not send it. What comes later on the
       // connection could be either.

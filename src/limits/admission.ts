@@ -70,7 +70,6 @@ export function createAdmission({
   }
 
   return {
-    hasSlot,
     /** @throws Problem overloaded */
     requireSlot,
     /** @throws Problem overloaded; the reason of the applicant's signal, also when the work has ended */

@@ -83,9 +83,7 @@ async function runAll(
   const admission = createAdmission({ slots: 1, ...bounds })
   const [ran, refused]: string[][] = [[], []]
   const all = calls.map(async ([name, applicant]) => {
-    const isPredicted = admission.hasSlot(applicant)
     await admission.run(applicant, async () => ran?.push(name)).catch(() => refused?.push(name))
-    expect([name, refused?.includes(name)]).toEqual([name, !isPredicted])
   })
   await Promise.all(all)
   return [ran?.join(' '), refused?.join(' ')]
