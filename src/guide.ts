@@ -7,7 +7,7 @@ import { type ProblemCode, statusOf } from './errors.ts'
 import { CODES } from './http/openapi/codes.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, issuerOf } from './token/claims.ts'
 
-/** The text at the beginning of the OpenAPI document: what schemas cannot say, with the numbers of this service. */
+/** Introduction of the OpenAPI document, with the numbers of this deployment. */
 export function guideOf(config: Config): string {
   return [rules(config), accessTokens(config), SIGNATURES, RIGHTS, TRAIL].join('\n')
 }
@@ -93,7 +93,6 @@ A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 wi
 ${rowsOfLimits(config.limits)}
 `
 
-/** Rows of a table; the first cell is code. */
 function toRows(rows: [code: string, ...cells: (string | number)[]][]): string {
   return rows.map(([code, ...cells]) => `| \`${code}\` | ${cells.join(' | ')} |`).join('\n')
 }

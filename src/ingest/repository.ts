@@ -17,7 +17,7 @@ export interface EventItem {
   data: KeptObject
 }
 
-/** `unseen`: another transaction stored the id meanwhile, so try again. `unauthorized`: also if suspended. */
+/** `unseen`: a concurrent transaction stored the id, so retry. `unauthorized` includes suspended companies. */
 export type EventOutcome =
   | 'stored'
   | 'duplicate'
@@ -33,7 +33,7 @@ const eventTable = itemTable<EventItem>({
   secret_version: ['int', ({ secretVersion }) => secretVersion],
   event_id: ['text', ({ eventId }) => eventId],
   type: ['text', ({ type }) => type],
-  // Postgres parses it, since it keeps microseconds.
+  // Text, because Postgres keeps microseconds and a Date doesn't.
   occurred_text: ['text', ({ occurredAt }) => occurredAt],
   received_at: ['timestamptz', ({ receivedAt }) => receivedAt],
   data: ['json', ({ data }) => data.text],
@@ -41,14 +41,14 @@ const eventTable = itemTable<EventItem>({
 })
 
 /**
- * One outcome per item, in order; items must be of different events. The statement also confirms that the company can
+ * One outcome per item, in order; the items must be different events. The statement also confirms that the company may
  * send events. Rows go in key order, so that statements never deadlock.
  */
 export async function storeEvents(
   db: Executor,
   items: EventItem[],
   trialLimit: Limit,
-  // An error would end a transaction of the caller.
+  // An error would end the caller's transaction.
   ifTaken = db.isTransaction ? skipIfTaken : failIfTaken,
 ): Promise<EventOutcome[]> {
   try {
@@ -59,7 +59,7 @@ export async function storeEvents(
   return await storeEvents(db, items, trialLimit, skipIfTaken)
 }
 
-/** Fails, and returns null, if an event is neither new nor a duplicate, or is being stored by another transaction. */
+/** Null, with nothing stored, if an event is neither new nor a duplicate, or a concurrent transaction stores it. */
 export async function storeAllEvents(
   db: Executor,
   items: EventItem[],
@@ -73,10 +73,8 @@ export async function storeAllEvents(
   }
 }
 
-/**
- * Where another transaction stores the event meanwhile: the statement fails, which Postgres logs, and is sent again ready to skip.
- * To be ready always would cost a fifth of each row that is stored.
- */
+// If a concurrent transaction stores an event, the statement fails, which Postgres logs, and is retried with
+// `skipIfTaken`. Always skipping would cost a fifth of the work per row.
 const failIfTaken = sql``
 const skipIfTaken = sql`on conflict do nothing`
 
@@ -129,8 +127,8 @@ const permitted = (counting: Parameters<typeof isTrialUsedUp>[0]) => sql`
   join plans p on p.plan = s.plan
   ${trialBytes}`
 
-// Both are written as JSON.stringify writes them, so equal data differ at most in the order of names. Cheap tests come first: few
-// bytes with the ids of large events could otherwise make Postgres parse megabytes.
+// Both are spelled as JSON.stringify would, so equal data differ at most in key order. Cheap tests come first: otherwise
+// small events with the ids of large ones could make Postgres parse megabytes.
 const hasSameData = sql`
   case
     -- A value takes at most its text and four bytes. This does not fetch it, nor decompress it.
@@ -153,18 +151,15 @@ const outcome = sql`
   end`
 
 const INVALID_TEXT = '22P02'
-/** Fails at other outcomes, in words that Postgres logs. */
+/** Any other outcome fails the statement, in words that Postgres logs. */
 const duplicateOrFailure = sql`
   case ${outcome} when 'duplicate' then 'duplicate'
     else (case when i.ord > 0 then 'an event of a request cannot be stored, so none of them is' end)::int::text
   end`
 
-/**
- * What companies on a trial can send in a day, counted in the statement that stores their events. It reads the counter first, and
- * writes it last, so that the lock is held for a moment only: others wait for a statement that they share with a trial.
- */
+// The storing statement counts the bytes of a trial per day. It reads the counter first and writes it last, so that
+// the lock is short: other companies share the statement.
 
-/** What an event counts, of item `e`. */
 const bytesOf = sql`octet_length(e.data::text) + octet_length(e.type) + octet_length(e.event_id)
   + coalesce(octet_length(e.spellings), 0)`
 
@@ -175,13 +170,13 @@ interface Counting {
   now: Date
 }
 
-/** Windows do not begin with the first use, so one of 86,400 seconds is a day in UTC. In milliseconds. */
+/** In milliseconds. Windows start at multiples of their length, so 86,400 seconds are a day in UTC. */
 export function windowEndsAt({ windowSeconds }: Limit, now: number): number {
   const length = windowSeconds * 1000
   return (Math.floor(now / length) + 1) * length
 }
 
-/** Joined to a company of items `i` and its subscription `s`; null where the company is not on a trial. */
+/** Null unless the company of item `i`, with subscription `s`, is on a trial. */
 const trialBytes = sql`
   left join lateral (
     select sum(${bytesOf})::bigint as bytes from item e where e.company_id = i.company_id and s.status = 'trialing'
@@ -189,21 +184,20 @@ const trialBytes = sql`
 
 const counterOf = (companyId: RawBuilder<unknown>) => sql`concat('trial-bytes ', ${companyId})`
 
-/** Of counter `c`: the bytes of this window, however wrong the clock was that began the last one. */
+/** Bytes in this window, even if a wrong clock began the last one. */
 function sentIn({ limit, now }: Counting) {
   const endsAt = windowEndsAt(limit, now.getTime())
   const latest = new Date(endsAt + limit.windowSeconds * 1000)
   return sql`(case when c.window_ends_at > ${now} and c.window_ends_at <= ${latest} then c.hits else 0 end)::bigint`
 }
 
-/** Of trial `t` of a company of items `i`. */
 function isTrialUsedUp(counting: Counting) {
   return sql`s.status = 'trialing' and t.bytes + coalesce((
     select ${sentIn(counting)} from rate_counters c where c.counter = ${counterOf(sql`i.company_id`)}
   ), 0) > ${counting.limit.max}::bigint`
 }
 
-/** Companies in `stored` are counted. The statement fails if a parallel one has left too little: see `isTrialRace`. */
+/** Overflows the counter, and so fails, if a concurrent statement has left too little: see `isTrialRace`. */
 function countTrialBytes(counting: Counting) {
   const { limit, now } = counting
   const endsAt = new Date(windowEndsAt(limit, now.getTime()))
@@ -218,7 +212,7 @@ function countTrialBytes(counting: Counting) {
       hits = (case when ${sent} <= ${limit.max}::bigint then least(${sent}, ${MAX_INT}) else ${MAX_INT}::bigint + 1 end)::int`
 }
 
-/** The counter was beyond the range of its column (numeric_value_out_of_range). Sent again, the statement sees it used up. */
+/** The counter overflowed (numeric_value_out_of_range). A retry sees that it is used up. */
 export function isTrialRace(error: unknown): boolean {
   return codeOf(error) === '22003'
 }

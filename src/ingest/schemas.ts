@@ -6,11 +6,11 @@ const MAX_EVENTS = 500
 export const MAX_BODY_BYTES = 512 * 1024
 
 // RFC 3339, section 5.6, within the limits of Postgres: no year 0, no fraction of a leap second, no offset of
-// 16 h or more. The format checks days and hours, but accepts any white space in place of the T.
+// 16 h or more. The format checks days and hours, but accepts any white space instead of the T.
 const TIME =
   '^(?!0000)\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:(?:[0-5]\\d(?:\\.\\d+)?|60)(?:[Zz]|[+-](?:0\\d|1[0-5]):[0-5]\\d)$'
 
-/** Many serializers write null for a field without a value. */
+/** Many serializers write null for a missing value. */
 function orNull(rules: StringOptions) {
   return Type.Optional(Type.Union([Type.String(rules), Type.Null()]))
 }
@@ -22,7 +22,7 @@ const Event = body(
   'An event. The same id with the same content is a duplicate, and with other content a conflict',
   {
     id: field(
-      // Longer than generated ones, because senders can send those again.
+      // Longer than generated ids, because senders can send those again.
       orNull({ pattern: '^[A-Za-z0-9_.-]{1,160}$', 'x-must': 'must be 1 to 160 of A-Z a-z 0-9 _ . -' }),
       'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
       'payment-4711',
@@ -44,7 +44,7 @@ const Event = body(
       'When it happened (RFC 3339), with any offset',
       '2026-11-20T10:15:00.000Z',
     ),
-    // The guard keeps the text of the object. The rest of its rules are those of strict JSON.
+    // The guard keeps the object's text, and strict JSON checks it.
     [KEPT_NAME]: Type.Unsafe<KeptObject>({
       type: 'object',
       additionalProperties: true,
@@ -64,7 +64,7 @@ const EventBatch = body('EventBatch', 'Several events', {
 })
 type EventBatch = Static<typeof EventBatch>
 
-/** `events` decides the form of a body, so that its faults are those of this form alone. */
+/** `events` selects the form, so that errors are about that form only. */
 export const IngestBody = Type.Unsafe<Event | EventBatch>({
   type: 'object',
   if: { required: ['events'] },

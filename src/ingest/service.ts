@@ -19,14 +19,13 @@ import {
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
 
-/** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
+/** Each event is stored once, a request is stored whole or not at all, and the response follows the commit. */
 
-/** The next try sees what a concurrent transaction stored. */
 const MAX_TRIES = 5
-/** In characters. Larger events have their own transaction: shared statements and the queue stay small. */
+/** In characters. Larger events get their own transaction, so that shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192
 const MAX_WAITING = 64
-/** Large requests wait in order of arrival, whatever their network. */
+/** Large requests wait in order of arrival, not by network. */
 const IN_ORDER = { network: '', isKnown: true }
 
 /** @throws Problem event_id_conflict, invalid_signature, overloaded, or the subscription's faults */
@@ -55,7 +54,7 @@ export function createIngest({
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,
   })
-  // Each large request takes a connection for a transaction; half of the pool stays free for other requests.
+  // A large request takes a connection for a transaction; half of the pool stays free for other requests.
   const transactions = createAdmission({
     slots: Math.max(1, Math.floor(config.databasePoolSize / 2)),
     maxWaiting: MAX_WAITING,
@@ -91,7 +90,7 @@ async function storeOne(
   }
 }
 
-/** A transaction finds out which event prevents the others, and why. */
+/** If that fails, a transaction finds the event that prevents the others. A refusal rolls it back. */
 async function storeAll(
   db: Kysely<Database>,
   items: EventItem[],
@@ -104,7 +103,6 @@ async function storeAll(
   })
 }
 
-/** A refused event rolls it back. */
 async function storeInTransaction(
   db: Kysely<Database>,
   items: EventItem[],
@@ -162,7 +160,7 @@ export interface Sender {
   webhookId: string
 }
 
-/** Adds missing ids; `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
+/** Adds missing ids. `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
 function toItems(
   { companyId, secretVersion, webhookId }: Sender,
   body: Event | { events: Event[] },
@@ -203,7 +201,7 @@ function isSameEvent(one: Event, other: Event): boolean {
   )
 }
 
-/** Equal data are of equal length, since each value has one spelling: see KeptObject. They can differ in the order of names. */
+/** Equal data have equal lengths, because each value has one spelling (KeptObject). Only key order can differ. */
 function isSameData(one: string, other: string): boolean {
   return (
     one === other || (one.length === other.length && isDeepStrictEqual(withDigits(one), withDigits(other)))
@@ -212,14 +210,14 @@ function isSameData(one: string, other: string): boolean {
 
 const TOKEN = /"(?:[^"\\]+|\\.)*"|-?\d[\d.e+-]*/g
 
-/** Numbers as text, since doubles can be equal where these are not. */
+/** Numbers as text, because different numbers can be equal as doubles. */
 function withDigits(text: string): unknown {
   return JSON.parse(
     text.replace(TOKEN, (token) => (token.startsWith('"') ? `"s${token.slice(1)}` : `"n${token}"`)),
   )
 }
 
-/** Microseconds, as in Postgres. Date has neither these nor leap seconds, which count as the next second. */
+/** Microseconds, as in Postgres. A Date has neither these nor leap seconds, which count as the next second. */
 function instantOf(time: string | null | undefined): number | null {
   const [, minute, seconds, offset] = /^(.{16}):([\d.]+)(.+)$/.exec(time?.toUpperCase() ?? '') ?? []
   return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null

@@ -23,17 +23,13 @@ import {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by the signature guard. */
     sender: Sender
-    /** Set by the signature guard, before the body is read. */
+    /** Undefined until the headers are accepted. */
     signed: Signed | undefined
   }
 }
 
-/**
- * Admits requests that a company signed. Headers, time and limit are checked before the body is read, the
- * signature before it is parsed. An unknown company costs the same work and gets the same answer.
- */
+/** Headers, time, and limit are checked before the body is read, the signature before it is parsed. */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system } = context
   const { signingSecrets, refusals } = app
@@ -41,13 +37,13 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   const counterOf = app.limits.counter
   const badSignatures = createBadSignatures({ limits, counterOf, senderOf: claimedSenderOf, system })
   const countRequest = app.limits.perSubject(limits.ingest, ({ sender }) => [sender.companyId])
-  // For a company that has no secret or does not exist: the check costs the same work and always fails.
+  // For a company that has no secret or doesn't exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ signature: [] }]
     addProblems(route.schema, ['invalid_signature'])
-    // Faults of the schema are answered only after the secret is confirmed, below.
+    // Schema errors are thrown below, once the secret is confirmed.
     route.attachValidation = true
   })
   app.decorateRequest('sender')
@@ -83,13 +79,13 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     throw request.validationError
   })
 
-  // Only the storing statement knows that the secret was not replaced meanwhile.
+  // Only the storing statement knows that the secret is still current.
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (reply.statusCode === 202) badSignatures.noteValid(request)
     done()
   })
 
-  // After the answer, so that its time tells nothing.
+  // After the response, so that its timing reveals nothing.
   app.addHook('onResponse', (request, _reply, done) => {
     const { code } = request.logContext
     const refusal = code && refusalOf({ ...refusedOf(request), code }, config.signatureToleranceSeconds)
@@ -97,7 +93,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     done()
   })
 
-  // Also if the storing statement refuses a secret that was replaced meanwhile.
+  // Also counts secrets that the storing statement found replaced.
   app.setErrorHandler(async (error, request) => {
     if (toProblem(error).code === 'invalid_signature') {
       const wasVerified = request.signed !== undefined
@@ -125,14 +121,14 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     const recalled = signingSecrets.recall(companyId)
     const isValid = verifySignature(recalled?.key ?? nobodysKey, message, signature)
     if (recalled && isValid) return recalled.version
-    // This instance has not read the secret, or another one has replaced it.
+    // This instance hasn't read the secret yet, or its copy is outdated.
     const loaded = await signingSecrets.load(companyId)
     const isValidNow = verifySignature(loaded?.key ?? nobodysKey, message, signature)
     if (loaded && isValidNow) return loaded.version
     throw invalidSignature()
   }
 
-  /** Before the storing statement: a sender with a replaced secret must learn nothing else. */
+  /** A sender with a replaced secret must learn nothing else, such as schema errors. */
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
     if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
@@ -170,7 +166,7 @@ function claimedSenderOf(request: FastifyRequest): ClaimedSender {
   return { network: networkOf(request), company: ID.test(companyId) ? companyId : '' }
 }
 
-/** There must be one: Node would join two, and a proxy could read only one of them. */
+/** Exactly one: Node would join two, and a proxy could read only one of them. */
 function readHeader(request: FastifyRequest, name: string): string {
   const [value, ...others] = headerValues(request.raw, name)
   if (!value) throw invalidSignature(`The header ${name} is missing.`)
@@ -183,10 +179,7 @@ export const signatureGuard = fp(plugin, {
   dependencies: ['memory-limits', 'observe', 'responses', 'body', 'signing-secrets'],
 })
 
-/**
- * Counts invalid signatures by network. Companies can share one, so a company that sent a valid signature
- * within 24 h has its own counter. A stranger can use up that one, so some requests are still verified.
- */
+/** By network. Known senders have their own counter and, if strangers use that up, some checks beyond it. */
 
 interface Options<Request> {
   limits: Pick<Limits, 'badSignatures' | 'signatureChecks'>

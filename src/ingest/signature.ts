@@ -7,9 +7,9 @@ import { ID } from '../system.ts'
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
 export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
-/** In Unix seconds. */
+/** Unix seconds. */
 export const TIMESTAMP = /^\d{1,12}$/
-/** In a list separated by spaces. Splitting costs more: a header can be thousands of spaces. */
+/** Matched without splitting: a header can be thousands of spaces. */
 const ENTRIES = /(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])/g
 
 export interface SignedMessage {
@@ -32,21 +32,19 @@ function hasSignature(header: string): boolean {
   return header.search(ENTRIES) >= 0
 }
 
-/** One detail for all, so that it does not reveal which companies exist. */
+/** One detail for all causes, so that it doesn't reveal which companies exist. */
 export function invalidSignature(
   detail = 'No entry of webhook-signature is valid for this company, id, timestamp and body.',
 ): Problem {
   return new Problem('invalid_signature', detail)
 }
 
-/** Why a request was refused, as its company is told. The answer to the sender says less. */
-
 const HEADERS = ['x-company-id', 'webhook-id', 'webhook-timestamp', 'webhook-signature'] as const
 
 interface RefusedRequest {
   code: string
   valuesOf(name: string): string[]
-  /** Undefined if it was not read, or is parsed. */
+  /** Undefined if it is unread or already parsed. */
   body: Buffer | undefined
   secretVersion: number | undefined
   network: string
@@ -55,7 +53,7 @@ interface RefusedRequest {
   now: number
 }
 
-/** Null if the company is not told: it is not named, or is not concerned. */
+/** For the company: the sender's response says less. Null if no company is named or concerned. */
 export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Refusal | null {
   const { code, valuesOf, body, secretVersion, network, ipAddress, isKnown, now } = request
   const companyId = valuesOf('x-company-id')[0]?.toLowerCase() ?? ''
@@ -95,7 +93,7 @@ function skewOf(timestamp: string, now: number): number {
   return Number(timestamp) - now / 1000
 }
 
-/** The range of an int. Both times are whole seconds. */
+/** Within the range of an int. */
 function countable(seconds: number): number {
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, seconds))
 }

@@ -9,9 +9,8 @@ import type { PlatformClient } from './repository.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Which of the platform's services asks. Set by the client guard. */
     platformClient: PlatformClient
-    /** Once more, for what has waited. @throws Problem invalid_client */
+    /** Checks the client again after a wait. @throws Problem invalid_client */
     confirmClient(): Promise<void>
   }
 }
@@ -43,7 +42,6 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   }
 }
 
-/** Null without exactly one such header. */
 function readBasic({ raw }: FastifyRequest): { id: string; secret: string } | null {
   const [header = '', ...others] = headerValues(raw, 'authorization')
   const [, credentials] = /^Basic +([A-Za-z0-9+/]+={0,2})$/i.exec(header) ?? []
@@ -56,12 +54,11 @@ function readBasic({ raw }: FastifyRequest): { id: string; secret: string } | nu
   }
 }
 
-/** Both are encoded as a form. Ours need no encoding, but some clients encode more than they must. @throws URIError */
+/** Form-encoded (RFC 6749, section 2.3.1): some clients encode more than they must. @throws URIError */
 function decodeForm(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '))
 }
 
-/** Admits clients that were given the scope. */
 async function scope(app: FastifyInstance, { scope }: { scope: Scope }): Promise<void> {
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
   app.addHook('onRequest', async ({ platformClient: { scopes } }) => {

@@ -5,7 +5,7 @@ import type { Context } from '../http/context.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 
-/** Who of the platform asks: each process knows all clients, as they were a second ago at most. */
+/** Each process keeps all platform clients in memory, at most one second old. */
 
 const MAX_AGE_MS = 1_000
 const HOUR_MS = 3_600_000
@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000
 export const SCOPES = ['introspect', 'events:read'] as const
 export type Scope = (typeof SCOPES)[number]
 
-/** They name no cell: a service can have one for several of them. */
+/** Secrets don't name a cell: a platform service can use one in several cells. */
 export function clientSecrets({ randomBytes }: Pick<System, 'randomBytes'>): Opaque {
   return createOpaque(undefined, randomBytes)
 }
@@ -29,17 +29,16 @@ export function createClientCheck({ db, system, registry, onFailure }: Options) 
   })
   let known: { readAt: number; clients: Map<string, repository.ClientWithSecrets> } | undefined
   let reading: Promise<void> | undefined
-  /** The hour in which this process has noted a client last. */
   const notedHours = new Map<string, number>()
 
   async function read(): Promise<void> {
-    // Before the statement is sent: what is deleted meanwhile can be in its answer.
+    // Taken before the statement is sent: its result can still have a client that is deleted in the meantime.
     const readAt = system.elapsed()
     const clients = await repository.listClientsWithSecrets(db)
     known = { readAt, clients: new Map(clients.map((client) => [client.id, client])) }
   }
 
-  /** All who wait share one statement. One that began too early for this request is followed by another. */
+  /** Concurrent requests share a statement. If it began too early for this request, the loop reads again. */
   async function find(id: string): Promise<repository.ClientWithSecrets | undefined> {
     const since = system.elapsed() - MAX_AGE_MS
     while (!known || known.readAt <= since) {
@@ -51,7 +50,7 @@ export function createClientCheck({ db, system, registry, onFailure }: Options) 
     return known.clients.get(id)
   }
 
-  /** No answer waits for it, or fails with it. */
+  /** Not awaited: a response neither waits for this write nor fails with it. */
   function noteUse(id: string, now: number): void {
     const hour = Math.floor(now / HOUR_MS)
     if (notedHours.get(id) === hour) return
@@ -62,7 +61,7 @@ export function createClientCheck({ db, system, registry, onFailure }: Options) 
     })
   }
 
-  /** Null for a wrong id or secret, which costs a digest and refuses nobody else. @throws an error of the database */
+  /** Null for a wrong id or secret. A guess costs one digest and locks nobody out. @throws database errors */
   return async (id: string, secret: string, now: number) => {
     const client = await find(id)
     const hash = secrets.hash(secret)
@@ -75,7 +74,7 @@ export function createClientCheck({ db, system, registry, onFailure }: Options) 
   }
 }
 
-/** Compares with both, so that the time does not tell which it is. */
+/** Always compares with both, so that timing doesn't reveal which one matches. */
 function isOf({ secretHash, formerSecretHash }: repository.ClientWithSecrets, hash: Buffer): boolean {
   const isCurrent = timingSafeEqual(secretHash, hash)
   const isFormer = timingSafeEqual(formerSecretHash ?? secretHash, hash)

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** Reads events in the order of their storing transactions: migrations/0017-event-feed.ts says why that misses none. */
+/** Reads events in the order of their storing transactions. migrations/0017-event-feed.ts shows why none is missed. */
 
-/** Behind an event, in the order of the feed. `position` is decimal text. */
+/** `position` is a bigint as decimal text. */
 export interface EventPosition {
   position: string
   companyId: string
@@ -12,27 +12,26 @@ export interface EventPosition {
 
 export interface FeedEvent extends EventPosition {
   type: string
-  /** As Postgres writes a time of UTC: 2026-11-20 10:15:00.5 */
+  /** In UTC, as Postgres prints it: 2026-11-20 10:15:00.5 */
   occurredAt: string | null
   receivedAt: string
-  /** JSON text, as it is stored. */
+  /** JSON text. `spellings` restores its numbers: see withSpellings. */
   data: string
-  /** Of its numbers: see withSpellings. */
   spellings: string | null
 }
 
-/** Of events that were stored before there were positions. They are the first, in the order of their keys. */
+/** Position of events that were stored before positions existed. They come first, in key order. */
 export const OLD = '0'
 
-/** What no transaction in progress, and none to come, has: all events before it are there. */
+/** The lowest position that a running or future transaction can have. All events before it are visible. */
 const end: RawBuilder<string> = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from event_feed)`
 
-/** Not by the collation of the database: a cursor holds in another cluster too. */
+/** Byte order instead of the database's collation, so that a cursor also works in a different cluster. */
 const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`
-/** Of `OLD`: that of the index of keys, which compares bytes too, so they need none of their own. */
+/** For `OLD`: matches the index on keys, so that old events need no index of their own. */
 const oldOrder = sql`e.company_id, e.event_id using ~<~`
 
-/** The position is that of the newest event that retention has deleted; at `OLD`, none. */
+/** The position of the newest event that retention deleted; `OLD` if there is none. */
 export async function readFeedState(db: Executor) {
   return await db
     .selectFrom('event_feed')
@@ -41,7 +40,7 @@ export async function readFeedState(db: Executor) {
       'deleted_position as position',
       'deleted_company_id as companyId',
       'deleted_event_id as eventId',
-      // Whether the positions are of this cluster. If not, a dump was restored, and they mean nothing.
+      // False once a dump was restored: positions from a different cluster mean nothing here.
       eb.fn<boolean>('is_feed_settled').as('isSettled'),
     ])
     .executeTakeFirstOrThrow()
@@ -49,7 +48,7 @@ export async function readFeedState(db: Executor) {
 
 interface PageOptions {
   maxEvents: number
-  /** Of their data. One event is read, however large it is. */
+  /** The first event is read even if it is larger. */
   maxBytes: number
 }
 
@@ -59,7 +58,7 @@ export async function readEventsAcrossCompanies(
   options: PageOptions,
 ) {
   const after = sql`(${position}::bigint, ${companyId}::uuid, ${eventId})`
-  // Few events have the same position, so little more than the page is sorted.
+  // Few events share a position, so Postgres sorts little more than the page.
   const last = sql`last_feed_position(${position}::bigint, ${end}, ${options.maxEvents}::int)`
   const events = sql`
     select * from events e
@@ -70,15 +69,15 @@ export async function readEventsAcrossCompanies(
   return await readPage(db, options, order, events)
 }
 
-/** Between events of `OLD`, there can be many others by key. */
+/** In key order, many newer events can lie between two of `OLD`. */
 const MAX_SCANNED = 10_000
 
-/** The events of `OLD`. Also null if there are none, and where the next call goes on if it has looked at too many others. */
+/** Null if no event of `OLD` follows. `reached`: where the next call continues after MAX_SCANNED other events. */
 export async function readOldEventsAcrossCompanies(db: Executor, after: EventPosition, options: PageOptions) {
   const { rows } = await sql`select from events where feed_position = 0 limit 1`.execute(db)
   if (rows.length === 0) return null
   const reached = await findReached(db, after)
-  // The sum keeps Postgres from the other index, and from sorting all old events.
+  // The sum keeps Postgres from using the index on positions and sorting all old events.
   const isOld = sql`e.feed_position + 0 = 0`
   const events = byKey({ after, upTo: reached, max: options.maxEvents }, isOld)
   const page = await readPage(db, options, oldOrder, events)
@@ -86,7 +85,7 @@ export async function readOldEventsAcrossCompanies(db: Executor, after: EventPos
   return page.events.length > 0 ? { ...page, reached: null } : null
 }
 
-/** The key at which a statement stops; null where there are not so many. Found first, since keys come and go. */
+/** The key after MAX_SCANNED events; null if fewer follow. Read first, because events come and go. */
 async function findReached(db: Executor, after: Key): Promise<EventPosition | null> {
   const { rows } = await sql<EventPosition>`
     select '0' as position, company_id as "companyId", event_id as "eventId"
@@ -97,7 +96,7 @@ async function findReached(db: Executor, after: Key): Promise<EventPosition | nu
 
 type Key = Omit<EventPosition, 'position'>
 
-/** Events by key. No comparison of rows has the order of bytes, so each part is a range of the index. */
+/** Row comparisons don't use byte order, so each part is its own range of the index. */
 function byKey(
   { after, upTo, max }: { after: Key; upTo: Key | null; max: number },
   condition: RawBuilder<unknown>,
@@ -119,7 +118,7 @@ function byKey(
   return sql`select * from (${sql.join(ranges, sql` union all `)}) e order by ${oldOrder} limit ${max}`
 }
 
-/** Lengths are known without reading what is stored apart, so what goes beyond the bytes is not read. */
+/** Postgres knows lengths without reading TOASTed values, so data beyond `maxBytes` are never read. */
 async function readPage(
   db: Executor,
   { maxEvents, maxBytes }: PageOptions,
@@ -138,11 +137,9 @@ async function readPage(
     where bytes <= ${maxBytes} or number = 1
     order by number`.execute(db)
   const found = rows[0]?.found ?? 0
-  /** `isLast`: these are all that could be read. */
   return { events: rows, isLast: found < maxEvents && rows.length === found }
 }
 
-/** The greatest position that can be read; null if there is none. */
 export async function findNewestPosition(db: Executor): Promise<string | null> {
   const { position } = await db
     .selectFrom('events')
@@ -152,7 +149,7 @@ export async function findNewestPosition(db: Executor): Promise<string | null> {
   return position
 }
 
-/** When the first event was received that is committed and cannot be read yet; null if there is none. */
+/** When the oldest event was received that is committed but not readable yet. */
 export async function findFirstWaitingAcrossCompanies(db: Executor): Promise<Date | null> {
   const first = await db
     .selectFrom('events')

@@ -9,8 +9,8 @@ import type { EventPosition, FeedEvent } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'
 
 /**
- * Events as they were ingested, in one order, from any cursor on. Readers share nothing: a cursor is the position of an event,
- * never that of a snapshot, so it means the same at each time and on each instance.
+ * Events in one order, from any cursor on. Readers share no state: a cursor is an event's position, not a snapshot's,
+ * so it means the same at any time and on every instance.
  */
 
 const MAX_BYTES = 8 * 1024 * 1024
@@ -22,19 +22,15 @@ const BEGINNING: EventPosition = { position: repository.OLD, companyId: NIL_ID, 
 interface Asked {
   after: string | undefined
   limit: number
-  /** For the first event, if there is none. */
   waitSeconds: number
-  /** Aborts when nobody waits for the answer any more. */
   signal: AbortSignal
-  /** Called after a wait, before anything is read or told. @throws where the reader may not read any more */
+  /** Called after a wait, before anything is read. @throws if the reader has lost access */
   confirm(): Promise<void>
 }
 
 export interface FeedPage {
   events: FeedEvent[]
-  /** The cursor for the page that follows; null while there was never an event. */
   next: string | null
-  /** Nothing more can be given yet. */
   isCaughtUp: boolean
 }
 
@@ -49,7 +45,7 @@ export function createFeed({ db }: Pick<Context, 'db'>) {
     const isOld = after.position === repository.OLD
     const old = isOld ? await repository.readOldEventsAcrossCompanies(db, after, page) : null
     const { events, isLast } = old ?? (await repository.readEventsAcrossCompanies(db, after, page))
-    // After the events: what was deleted before they were read counts.
+    // Read after the events, because retention can have deleted some just before.
     const { feedId, isSettled, ...deleted } = await repository.readFeedState(db)
     if (!isSettled) throw unsettled()
     if (cursor && cursor.feedId !== feedId) throw invalidCursor()
@@ -69,12 +65,11 @@ export function createFeed({ db }: Pick<Context, 'db'>) {
       if (!signal.aborted) await confirm()
       return hasArrived ? await readPage(cursor, limit) : page
     },
-    /** From now on nobody waits. */
     drain: arrivals.drain,
   }
 }
 
-/** One statement for all who wait, a few times a second. */
+/** One statement every 400 ms serves all waiting requests. */
 function createArrivals(db: Context['db']) {
   const waiting = new Set<{ after: bigint; resolve(hasArrived: boolean): void }>()
   const draining = new AbortController()
@@ -85,7 +80,7 @@ function createArrivals(db: Context['db']) {
     isLooking = true
     while (waiting.size > 0) {
       await sleep(TICK_MS)
-      // A failure is told by the next request.
+      // A waiting request ignores a failure; the next read reports it.
       const newest = await repository.findNewestPosition(db).catch(() => null)
       for (const one of waiting) {
         if (newest === null || BigInt(newest) <= one.after) continue
@@ -97,7 +92,7 @@ function createArrivals(db: Context['db']) {
   }
 
   return {
-    /** Whether there is an event behind the position. Immediately if too many wait. */
+    /** True once there is an event after the position; false immediately if too many requests wait. */
     async wait(position: string | undefined, ms: number, signal: AbortSignal): Promise<boolean> {
       const ended = AbortSignal.any([signal, draining.signal, AbortSignal.timeout(ms)])
       if (ended.aborted || waiting.size >= MAX_WAITING) return false
@@ -132,15 +127,15 @@ function decode(text: string): Cursor {
     const [feedId = '', position = '', companyId = '', eventId = ''] = parts.map(String)
     const cursor = { feedId, after: { position, companyId, eventId } }
     const isOne = ID.test(feedId) && POSITION.test(position) && ID.test(companyId) && EVENT_ID.test(eventId)
-    // No other spelling of it.
+    // A cursor has only one spelling.
     if (isOne && encode(cursor) === text) return cursor
   } catch {
-    // It is no JSON.
+    // Not JSON.
   }
   throw invalidCursor()
 }
 
-/** In the order of the feed. Ids are ASCII, so texts compare as their bytes do. */
+/** Feed order. Ids are ASCII, so strings compare like bytes. */
 function isBefore(one: EventPosition, other: EventPosition): boolean {
   if (one.position !== other.position) return BigInt(one.position) < BigInt(other.position)
   if (one.companyId !== other.companyId) return one.companyId < other.companyId
@@ -169,12 +164,12 @@ function unsettled(): Problem {
   )
 }
 
-/** As the schema says. The data are JSON already: to parse and write them again would be most of the work. */
+/** By hand: to parse `data`, which is already JSON, and write it again would be most of the work. */
 export function toText({ events, next, isCaughtUp }: FeedPage): string {
   return `{"events":[${events.map(toEventText).join(',')}],"next":${JSON.stringify(next)},"isCaughtUp":${isCaughtUp}}`
 }
 
-/** Ids and types have no character that JSON escapes: see ingest/schemas.ts. */
+/** Ids and types need no escaping: see ingest/schemas.ts. */
 function toEventText({
   companyId,
   eventId,
@@ -188,17 +183,15 @@ function toEventText({
   return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${withSpellings(data, spellings)}}`
 }
 
-/**
- * To milliseconds. A `Date` in between would be a third of the work. With an offset, a sender can write times whose year in UTC is
- * 0 or 10000, which RFC 3339 cannot: then it is the nearest time that it can.
- */
+// To milliseconds, without a `Date`, which would be a third of the work. An offset can put a time into year 0 or 10000
+// in UTC, which RFC 3339 can't express: it becomes the nearest time that can be.
 function toRfc3339(time: string): string {
   if (time.endsWith('BC')) return '0001-01-01T00:00:00.000Z'
   if (time[4] !== '-') return '9999-12-31T23:59:59.999Z'
   return `${time.slice(0, 10)}T${time.slice(11, 19)}.${time.slice(20, 23).padEnd(3, '0')}Z`
 }
 
-/** Operators see by it a transaction that stays open: events that are committed wait for its end. */
+/** Reveals a transaction that stays open: committed events wait for its end. */
 export function showFeedLag(registry: Registry, { db, system }: Pick<Context, 'db' | 'system'>): void {
   const help = 'How long the oldest event has waited that is committed and that the feed cannot give yet'
   showStored(registry, 'feed_lag_seconds', help, async () => {

@@ -6,11 +6,11 @@ import { logContextOf, mustEnroll, provenAtOf, requirePermission, type Session }
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/plugin.ts'
 
-/** What a credential of a session allows at this moment, for services (RFC 7662) and for reverse proxies. */
+/** Current rights of a session's credential, for services (RFC 7662) and reverse proxies. */
 
 const INACTIVE = { active: false }
 
-/** Of a credential that is none, or not any more. Everything else is a fault, of which nobody is told to be inactive. */
+/** These codes mean inactive. Any other error is ours, and must not make a live session look inactive. */
 const REFUSALS: ProblemCode[] = ['invalid_token', 'token_expired', 'session_ended']
 
 export function createIntrospection({
@@ -20,15 +20,15 @@ export function createIntrospection({
 }: Pick<Context, 'config' | 'tokens'> & { sessions: SessionLookUp }) {
   const issued = { iss: issuerOf(config), aud: ACCESS_AUDIENCE }
 
-  /** As a request with it would be, but a cookie is not renewed. @throws Problem, as the look-up does */
+  /** Like a request with this credential, but without renewing a cookie. @throws Problem, from the look-up */
   async function find(text: string, now: number) {
-    // A token has two dots, a cookie one at most: behind the name of its cell.
+    // A token has two dots, a cookie at most one, after the name of its cell.
     if (text.split('.', 4).length !== 3) return { session: await sessions.byCookie(text, now) }
     const claims = await tokens.verifyAccess(text, now)
     return { claims, session: await sessions.byToken(claims, now) }
   }
 
-  /** `found` is for the log: the service is told nothing of a session that is not active. */
+  /** `found` is for the log only: an inactive reply reveals nothing about the session. */
   return async (text: string, now: number) => {
     try {
       const { session, claims } = await find(text, now)
@@ -63,7 +63,6 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
   }
 }
 
-/** The session ends when it has been idle, or when it is old, whichever is earlier. */
 function ofCookie({ createdAt, expiresAt }: Session) {
   return {
     token_type: 'session_cookie',
@@ -72,7 +71,7 @@ function ofCookie({ createdAt, expiresAt }: Session) {
   }
 }
 
-/** With the code of RFC 6749 (sections 5.2 and 4.1.2.1), which libraries for introspection read. */
+/** Adds the code of RFC 6749 (sections 5.2 and 4.1.2.1) that introspection libraries read. */
 export function toOAuth({ code, message, extras }: Problem): Problem {
   return new Problem(code, message, { ...extras, error: OAUTH_ERRORS[code] ?? 'invalid_request' })
 }
@@ -89,12 +88,12 @@ function toSeconds(ms: number): number {
   return Math.floor(ms / 1000)
 }
 
-/** Separated by single spaces. What operators have stored in other forms in the tables of roles is left out. */
+/** Space-separated, so names that operators stored with spaces or beyond ASCII are left out. */
 function toWords(names: string[]): string {
   return names.filter((name) => /^[!-~]+$/.test(name)).join(' ')
 }
 
-/** For a reverse proxy. @throws Problem permission_denied, subscription_inactive, feature_not_in_plan */
+/** @throws Problem permission_denied, subscription_inactive, feature_not_in_plan */
 export function requireRights(
   session: Session,
   { permission, feature }: { permission?: string; feature?: string },
@@ -111,13 +110,13 @@ export function headersOf({ companyId, userId, sessionId, role, permissions }: S
     'x-auth-company': companyId,
     'x-auth-user': userId,
     'x-auth-session': sessionId,
-    // Never empty: Caddy before 2.11.2 would keep what the client sends.
+    // Never empty: Caddy before 2.11.2 would then keep the client's own header.
     'x-auth-role': toWords([role]) || '-',
     'x-auth-permissions': toWords(permissions) || '-',
   }
 }
 
-/** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */
+/** nginx treats 401 and 403 as refusals, and every other status as a server error. */
 export function toForwarded({ code, message, extras }: Problem): Problem {
   const headers = { ...extras.headers, 'x-auth-error': code }
   return new Problem(code, message, { ...extras, headers, status: forwardedStatusOf(code) })

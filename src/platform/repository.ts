@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** Platform clients. Of their secrets only hashes are stored. */
+/** Platform clients. Only hashes of their secrets are stored. */
 
 export interface PlatformClient {
   id: string
@@ -11,7 +11,6 @@ export interface PlatformClient {
 
 const shown = ['client_id as id', 'name', 'scopes'] as const
 
-/** The oldest first. */
 export async function listClients(db: Executor) {
   return await db
     .selectFrom('platform_clients')
@@ -39,7 +38,7 @@ export async function insertClient(
     .execute()
 }
 
-/** The former secret takes the place of an older one. Undefined without the client, as the next two. */
+/** The current secret becomes the former one, and an older former one stops working. */
 export async function addSecret(db: Executor, id: string, secretHash: Buffer) {
   return await db
     .updateTable('platform_clients')

@@ -26,7 +26,7 @@ import {
   VerifyReply,
 } from './schemas.ts'
 
-/** The routes of the platform's own listener, in plugins of their own, since each stands behind another credential. */
+/** Routes of the platform listener, one plugin each, because each requires a different credential. */
 
 interface Options {
   context: Context
@@ -36,10 +36,9 @@ interface Options {
 const FORM_BYTES = 64 * 1024
 const FORM_TYPE = mediaType('application/x-www-form-urlencoded')
 
-/** Introspection; behind the client guard, for its scope. */
 const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context, sessions }) => {
   const introspect = createIntrospection({ ...context, sessions })
-  // Of the guards too.
+  // Also formats errors of the guards.
   app.setErrorHandler(async (error) => {
     throw toOAuth(toProblem(error))
   })
@@ -73,7 +72,6 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
   )
 }
 
-/** The event feed; behind the client guard, for its scope. */
 const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
   app.get(
     '/events',
@@ -87,7 +85,7 @@ const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
         querystring: FeedQuery,
         response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
       },
-      // It waits for events for up to 25 s.
+      // A reader can wait 25 s for events.
       config: { answerWithinMs: 33_000 },
     },
     async (request, reply) => {
@@ -107,9 +105,7 @@ const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
   )
 }
 
-/** Forward authentication; behind the session guard and that of second factors. */
 const verifying: FastifyPluginAsyncTypebox = async (app) => {
-  // Of the guards too.
   app.setErrorHandler(async (error) => {
     throw toForwarded(toProblem(error))
   })

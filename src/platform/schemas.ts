@@ -1,7 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { field, object, Time, Uuid } from '../http/fields.ts'
 
-/** A permission or a feature, as a header can carry it. */
 const word = (description: string, example: string) =>
   Type.Optional(
     Type.String({
@@ -12,7 +11,7 @@ const word = (description: string, example: string) =>
     }),
   )
 
-/** Of a form. Other parameters are ignored (RFC 7662, section 2.1). */
+/** Other parameters of the form are ignored (RFC 7662, section 2.1). */
 export const IntrospectBody = object('IntrospectBody', 'The credential', {
   token: field(
     Type.String(),
@@ -28,7 +27,7 @@ const texts = (description: string, example: string[]) =>
   Type.Optional(field(Type.Array(Type.String()), description, example))
 const seconds = (description: string) => Type.Optional(field(Type.Integer(), description, 1_795_169_700))
 
-/** RFC 7662, section 2.2. With `active` false there is nothing else: a union of both would be slow to write. */
+/** RFC 7662, section 2.2. One schema for active and inactive, because a union would be slow to serialize. */
 export const IntrospectReply = object(
   'IntrospectReply',
   'The session, its user, and their rights at this moment',
@@ -54,7 +53,7 @@ export const IntrospectReply = object(
 
 const METHOD = 'Method of the request that the proxy received. Without one, it counts as unsafe'
 
-/** Of the request that the proxy received. The guard reads them: see session/credential.ts. */
+/** The session guard reads them: see session/credential.ts. */
 export const VerifyHeaders = Type.Object({
   'x-original-method': text(METHOD, 'GET'),
   'x-forwarded-method': text(METHOD, 'GET'),
@@ -78,7 +77,6 @@ export const VerifyQuery = Type.Object(
 
 const sent = (description: string) => ({ type: 'string', description })
 
-/** No body. */
 export const VerifyReply = Type.Unsafe<undefined>({
   type: 'null',
   description: 'The session may pass',

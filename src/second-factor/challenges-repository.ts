@@ -4,10 +4,7 @@ import { type Identity, identityColumns } from '../company/identity-repository.t
 import type { Executor, Tx } from '../database/connect.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 
-/**
- * A challenge has the epochs of its user and its company, as a session has: what ends the sessions of either (a new password, a
- * disabled user, a new factor) makes it void in the same write.
- */
+/** A challenge stores the epochs of its user and company, so whatever ends their sessions also invalidates it. */
 
 const MAX_TRIES = 5
 
@@ -15,7 +12,7 @@ export interface NewChallenge {
   userId: string
   hash: Buffer
   purpose: ChallengePurpose
-  /** Of a sign-in, which has no session yet. */
+  /** For a sign-in, which has no session yet. */
   mode: SessionKind | null
   sessionId: string | null
   isPasswordProven: boolean
@@ -25,10 +22,7 @@ export interface NewChallenge {
   expiresAt: Date
 }
 
-/**
- * False if password or factors have changed since the check. The row of the user is locked: a change of them is seen here, or
- * comes later and makes the challenge void.
- */
+/** False if password or factors changed since the check. Locks the user: a later change invalidates the challenge. */
 export async function insertSignIn(
   db: Executor,
   { companyId, userId, passwordHash, secondFactors }: Identity,
@@ -70,13 +64,12 @@ async function insertFor(
   return numAffectedRows === 1n
 }
 
-/** Whether challenge `h` of user `u` is valid. */
 const isValid = (now: Date) => sql`h.expires_at > ${now} and h.tries < ${MAX_TRIES} and h.answered_by is null
   and h.user_epoch = u.session_epoch and u.status = 'active'
   and exists (select from companies c
     where c.company_id = h.company_id and c.session_epoch = h.company_epoch and c.status = 'active')`
 
-/** By `limit 1`, the planner does not start from the company, and read all of its users. */
+/** `limit 1` keeps the planner from starting at the company and reading all of its users. */
 const ownerOf = (table: 'h' | 'f') => sql`
   cross join lateral (
     select * from users u
@@ -84,7 +77,7 @@ const ownerOf = (table: 'h' | 'f') => sql`
   ) u
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
 
-/** A challenge does not name its company. Undefined if it is not valid. */
+/** Neither a challenge nor a credential id names its company. */
 export async function findSignInAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
   const { rows } = await sql<Identity & { mode: SessionKind }>`
     select h.mode, ${identityColumns}
@@ -96,7 +89,6 @@ export async function findSignInAcrossCompanies(db: Executor, hash: Buffer, now:
   return { mode, identity }
 }
 
-/** A credential id does not name its company. */
 export async function findOwnerOfPasskeyAcrossCompanies(db: Executor, credentialId: Buffer) {
   const { rows } = await sql<Identity>`
     select ${identityColumns}
@@ -105,7 +97,7 @@ export async function findOwnerOfPasskeyAcrossCompanies(db: Executor, credential
   return rows[0]
 }
 
-/** `answeredBy` is the digest of the request that has answered it. Undefined if it is not of this session, or has expired. */
+/** `answeredBy` is the digest of the request that answered it. */
 export async function findProof(
   db: Executor,
   { companyId, userId, sessionId }: MemberIds & { sessionId: string },
@@ -121,7 +113,7 @@ export async function findProof(
     .executeTakeFirst()
 }
 
-/** False if the challenge has had its last try, or is not valid. Parallel tries cannot exceed the count. */
+/** False if the challenge is invalid or has no tries left. Parallel tries can't exceed the limit. */
 export async function countTry(db: Executor, { companyId, userId }: MemberIds, hash: Buffer, now: Date) {
   const { numAffectedRows } = await sql`
     update second_factor_challenges h set tries = h.tries + 1
@@ -137,7 +129,7 @@ interface Answer {
   now: Date
 }
 
-/** That challenge `h` is this one and valid. Its try was counted, so the count is not asked again. */
+/** Ignores the number of tries, because this answer's own try is already counted. */
 const isAnswered = (companyId: string, { userId, hash, now }: Answer) => sql`
   h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
   and h.expires_at > ${now} and h.answered_by is null
@@ -147,10 +139,7 @@ const isAnswered = (companyId: string, { userId, hash, now }: Answer) => sql`
       and c.session_epoch = h.company_epoch
   )`
 
-/**
- * Also consumes the other sign-ins of the member that wait in the same network. False if the challenge is not valid any more.
- * Lock the member first: then one of several requests finds it.
- */
+/** Also consumes the member's other sign-ins from this network. Lock the member first, so that only one succeeds. */
 export async function consumeSignIn(tx: Tx, companyId: string, answer: Answer & { network: string }) {
   const { userId, hash, network } = answer
   const { rows } = await sql`
@@ -166,7 +155,6 @@ export async function consumeSignIn(tx: Tx, companyId: string, answer: Answer & 
   return rows.length > 0
 }
 
-/** False if the challenge is not valid any more. */
 export async function answerProof(tx: Tx, companyId: string, answer: Answer & { answeredBy: Buffer }) {
   const { numAffectedRows } = await sql`
     update second_factor_challenges h set answered_by = ${answer.answeredBy}
@@ -174,7 +162,6 @@ export async function answerProof(tx: Tx, companyId: string, answer: Answer & { 
   return numAffectedRows === 1n
 }
 
-/** False if the session has no such challenge. */
 export async function consumeEnrolment(tx: Tx, companyId: string, answer: Answer & { sessionId: string }) {
   const { numAffectedRows } = await sql`
     delete from second_factor_challenges h
@@ -183,7 +170,7 @@ export async function consumeEnrolment(tx: Tx, companyId: string, answer: Answer
   return numAffectedRows === 1n
 }
 
-/** No challenge has this hash. Its row stands for all challenges that expire until then. */
+/** No challenge has this hash. Its row consumes every challenge that expires by then. */
 const EVERY_HASH = Buffer.alloc(0)
 
 /** False if the challenge was consumed before. */
@@ -200,7 +187,6 @@ export async function consumeUnstored(tx: Tx, hash: Buffer, expiresAt: Date): Pr
 const deletingChallenges = (tx: Tx, companyId: string, userId: string) =>
   tx.deleteFrom('second_factor_challenges').where('company_id', '=', companyId).where('user_id', '=', userId)
 
-/** The sign-ins of a member that wait for a second factor in one network. */
 export async function deleteWaiting(tx: Tx, companyId: string, userId: string, network: string) {
   await deletingChallenges(tx, companyId, userId)
     .where('purpose', '=', 'sign_in')
@@ -212,7 +198,6 @@ export async function deletePasswordProven(tx: Tx, companyId: string, userId: st
   await deletingChallenges(tx, companyId, userId).where('password_proven', '=', true).execute()
 }
 
-/** Consumes all challenges of passkeys that expire until then, and all codes of authenticator apps until that step. */
 export async function consumeUntilAcrossCompanies(
   tx: Tx,
   { expiresAt, step }: { expiresAt: Date; step: number },

@@ -15,13 +15,13 @@ import { listFactors } from './repository.ts'
 import type { Method } from './schemas.ts'
 
 /**
- * Challenges: what a second factor answers, and a passkey signs. They are opaque: 256 random bits, of which a hash is stored.
- * That of a sign-in by passkey alone is stored only once it is used, since anybody can begin one.
+ * Opaque challenges, stored as hashes, for second factors and passkeys. One for sign-in by passkey is stored only when it
+ * is used, because anyone can start such a sign-in.
  */
 
 const CHALLENGE_MS = 300_000
 
-/** For a sign-in whose password was right; null if password or factors have changed since. */
+/** After the correct password. Null if password or factors have changed since. */
 export async function issueSignInChallenge(
   context: Context,
   account: Identity,
@@ -34,7 +34,7 @@ export async function issueSignInChallenge(
   return await describe(context, { companyId, userId }, challenge)
 }
 
-/** For recent authentication: by any factor or, without the password, by passkey. @throws Problem session_ended */
+/** For re-authentication: by any factor or, without the password, by passkey. @throws Problem session_ended */
 export async function issueProofChallenge(
   context: Context,
   session: Session,
@@ -91,7 +91,7 @@ const PURPOSE = 'sign-in by passkey'
 
 type Making = Pick<Context, 'system' | 'digests' | 'opaque'>
 
-/** In base64url: mode, end and random bytes, and a keyed digest of them, which shows that a service has made it. */
+/** In base64url: mode, expiry, and random bytes, and a keyed digest that shows that they are ours. */
 export function issueUnstored({ system, digests, opaque }: Making, mode: SessionKind, now: number): string {
   const head = Buffer.alloc(HEAD_BYTES)
   head.writeUInt8(MODES.indexOf(mode), 0)
@@ -101,11 +101,11 @@ export function issueUnstored({ system, digests, opaque }: Making, mode: Session
   return opaque.tag + Buffer.concat([head, digest]).toString('base64url')
 }
 
-/** Null unless a service has made it and it has not expired. It is stored by `hash` once it is used. */
+/** Null unless it is ours and has not expired. `hash` marks it as used. */
 export function readUnstored({ digests, opaque }: Omit<Making, 'system'>, challenge: string, now: number) {
   const tag = challenge.startsWith(opaque.tag) ? opaque.tag : ''
   const bytes = Buffer.from(challenge.slice(tag.length), 'base64url')
-  // One spelling for each challenge, so that none is used twice.
+  // A challenge has only one spelling, so that it can't be used twice.
   if (bytes.length <= HEAD_BYTES || tag + bytes.toString('base64url') !== challenge) return null
   const [head, code] = [bytes.subarray(0, HEAD_BYTES), bytes.subarray(HEAD_BYTES)]
   if (!digests.matches(code, PURPOSE, tag + head.toString('base64url'))) return null
@@ -115,13 +115,10 @@ export function readUnstored({ digests, opaque }: Omit<Making, 'system'>, challe
   return { mode, expiresAt: new Date(expiresAt), hash: createHash('sha256').update(bytes).digest() }
 }
 
-/** By which the clocks of instances differ. */
+/** How far the clocks of instances can differ. */
 const SKEW_MS = 60_000
 
-/**
- * A restored backup does not have what was used since. So challenges of passkeys, and codes of authenticator apps, that were
- * made until now are void; for two minutes at most, new ones are void too.
- */
+/** A restored backup doesn't know recent uses, so existing proofs become invalid, and new ones for up to 2 minutes. */
 export async function voidEarlierProofsAcrossCompanies(tx: Tx, now: number): Promise<void> {
   const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
   await repository.consumeUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })

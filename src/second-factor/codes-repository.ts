@@ -3,13 +3,13 @@ import type { KeyedDigest } from '../crypto/digests.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 
 /**
- * Codes of a member, as keyed digests: recovery codes, and the one emailed code that proves the mailbox. That one belongs to
- * the session that requested it; for any other session there is no code, so its tries do not count.
+ * Recovery codes and emailed codes, as keyed digests. An emailed code belongs to the session that requested it: for other
+ * sessions there is none, so their tries don't count.
  */
 
 const MAX_TRIES = 5
 
-/** Returns how many are left; undefined if there is none with such a digest. */
+/** Returns how many are left; undefined if none matches. */
 export async function consumeRecoveryCode(tx: Tx, companyId: string, userId: string, digests: KeyedDigest[]) {
   const spellings = digests.map(({ digest }) => digest)
   const { numDeletedRows } = await tx
@@ -23,7 +23,7 @@ export async function consumeRecoveryCode(tx: Tx, companyId: string, userId: str
   return await countRecoveryCodes(tx, companyId, userId, keyIds)
 }
 
-/** Without those under master keys that are not configured any more. */
+/** Skips codes under master keys that are no longer configured. */
 export async function countRecoveryCodes(db: Executor, companyId: string, userId: string, keyIds: string[]) {
   const { count } = await db
     .selectFrom('recovery_codes')
@@ -59,7 +59,7 @@ export async function storeMailedCode(
     .execute()
 }
 
-/** Returns the digest to compare with; undefined if the session has no code, or it has had its last try. */
+/** Returns the digest to compare with; undefined if the session has no code, or no tries left. */
 export async function countMailedCodeTry(
   db: Executor,
   { companyId, userId, sessionId }: MemberIds & { sessionId: string },
@@ -78,7 +78,6 @@ export async function countMailedCodeTry(
   return code?.digest
 }
 
-/** For a right code. */
 export async function refundMailedCodeTry(db: Executor, companyId: string, userId: string, digest: Buffer) {
   await db
     .updateTable('mailbox_codes')

@@ -24,7 +24,7 @@ import { asOwner, type Changed, settle, storeNewCodes } from './own-factors.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 
-/** A member adds a factor: an authenticator app, which its first code confirms, or a passkey, which answers a challenge. */
+/** A member adds an authenticator app, which its first code confirms, or a passkey, which answers a challenge. */
 
 const MAX: Record<FactorKind, number> = { totp: 2, passkey: 20 }
 /** An authenticator app waits this long for its first code. */
@@ -32,7 +32,7 @@ const SETUP_MS = 3_600_000
 const HANDLE_BYTES = 64
 const APP_NAME = 'Authenticator app'
 
-/** Adds an authenticator app, not yet in force. @throws Problem invalid_request, permission_denied, quota_reached */
+/** The app works after `confirmTotp`. @throws Problem invalid_request, permission_denied, quota_reached */
 export async function addTotp(context: Context, actor: Actor, mailCode: string | undefined) {
   const { session, now } = actor
   const { system, sealer } = context
@@ -51,7 +51,7 @@ export async function addTotp(context: Context, actor: Actor, mailCode: string |
   return { id, ...describeTotp(secret, { issuer: companyName, email }) }
 }
 
-/** Returns recovery codes if it is the first factor. @throws Problem invalid_request, not_found, session_ended */
+/** Returns recovery codes for the first factor. @throws Problem invalid_request, not_found, session_ended */
 export async function confirmTotp(
   context: Context,
   actor: Actor,
@@ -73,7 +73,7 @@ export async function confirmTotp(
       'The code is wrong. Check that the clock of the device is right, and send the next code.',
     )
   return await asOwner(context, actor, async (act, owner) => {
-    // The app was added while there was another factor, which needs no mailed code.
+    // The app was added without a code, while the member had a different factor.
     if (mustProveMailbox(owner) && !app.mailboxProven)
       throw invalidField(
         'code',
@@ -111,7 +111,7 @@ export async function beginPasskey(context: Context, actor: Actor): Promise<{ pa
   }
 }
 
-/** Returns recovery codes if it is the first factor. @throws Problem invalid_request, quota_reached, session_ended */
+/** Returns recovery codes for the first factor. @throws Problem invalid_request, quota_reached, session_ended */
 export async function addPasskey(
   context: Context,
   actor: Actor,
@@ -139,13 +139,13 @@ export async function addPasskey(
     return { id, recoveryCodes: await settleAdded(context, act, actor, added) }
   })
   return await adding.catch((error: unknown) => {
-    // Some member has this passkey already. The answer does not say who.
+    // Some member already has this passkey, which the response doesn't reveal.
     if (isUniqueViolation(error)) throw notAccepted()
     throw error
   })
 }
 
-/** One answer, whatever is wrong. */
+/** The same response for every cause. */
 const notAccepted = () =>
   invalidField(
     'response',
@@ -153,13 +153,11 @@ const notAccepted = () =>
     'The passkey is not accepted; ask for new options and try again.',
   )
 
-/** @throws Problem permission_denied */
 function requirePerson({ userKind }: Session): void {
   if (userKind === 'service')
     throw new Problem('permission_denied', 'A service member has no second factor: its password is 256 bits.')
 }
 
-/** @throws Problem quota_reached */
 async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorKind): Promise<void> {
   const factors = await repository.listFactors(tx, companyId, userId)
   if (factors.filter((factor) => factor.kind === kind).length < MAX[kind]) return
@@ -184,7 +182,7 @@ async function settleAdded(
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
   await consumeMailedCode(tx, companyId, userId)
   await settle(act, actor, owner, { action: 'second_factor_add', ...added })
-  // The session has proven the new factor. The time of its proof stays: the password was proven then.
+  // The session has used the new factor. Its time stays that of the password.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)
   return codes

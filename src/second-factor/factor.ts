@@ -9,29 +9,24 @@ import type { Received } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import type { Method } from './schemas.ts'
 
-/** How a second factor is given, what it proves, and how it is refused. */
-
 export type GivenProof =
   | { method: 'totp' | 'recovery_code'; code: string }
   | { method: 'passkey'; response: AssertionResponse }
 
-/**
- * Values of `amr` (RFC 8176). The key of a passkey is in hardware unless it can be copied to other devices; the device verified
- * its user.
- */
+/** Values of `amr` (RFC 8176). A passkey's key is in hardware unless it can be copied. Its device verified the user. */
 export function methodValuesOf(factor: { kind: FactorKind; backupEligible?: boolean | null }): string[] {
   if (factor.kind === 'totp') return ['otp']
   return [factor.backupEligible ? 'swk' : 'hwk', 'user']
 }
 
-/** The last ones are for sign-in by passkey only. */
+/** The last two are for sign-in by passkey only. */
 export type FactorRefusal =
   | 'challenge_void'
   | 'unknown_passkey'
   | 'wrong_factor'
   | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
 
-/** One answer, whatever is wrong; the log says more. */
+/** The same response for every cause; the log has the reason. */
 export function invalidSecondFactor(
   logContext: RefusalContext & { reason: FactorRefusal },
   limit?: LimitState,

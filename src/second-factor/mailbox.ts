@@ -8,10 +8,9 @@ import * as codes from './codes-repository.ts'
 import { auditRefusal } from './factor.ts'
 
 /**
- * A member without a second factor proves their mailbox before the first one, before a new email, and before they make an
- * admin: otherwise somebody who has only the password could take over the account, or the company, for good. The code is made
- * when its mail is sent, so no row contains it. It has one purpose, works only in the session that requested it, and is
- * consumed when that is done, not before: a member can begin with an app and take a passkey.
+ * A stolen password must not be enough to keep an account or a company. So without a second factor, members prove their
+ * mailbox before they add one, change their email, or make an admin. A code has one purpose and one session, and only the
+ * completed change consumes it: a member can start with an app and then take a passkey.
  */
 
 const LIFETIME_MS = 600_000
@@ -65,7 +64,7 @@ export async function issueCode(
   mail: CodeMail,
   now: number,
 ): Promise<string> {
-  // All codes are equally likely but for a bias of 10^8 in 2^48.
+  // The bias of the remainder is at most 10^8 in 2^48.
   const code = String(system.randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
   const { digest } = digests.current(PURPOSES[mail], companyId, userId, code)
   const expiresAt = new Date(now + LIFETIME_MS)
@@ -73,7 +72,7 @@ export async function issueCode(
   return code
 }
 
-/** Returns the digest of the right code; null if none is needed. @throws Problem invalid_request, also if none is needed */
+/** Returns the correct code's digest; null if none is needed. @throws Problem invalid_request, even if none is needed */
 export async function checkMailCode(
   { db, system, digests }: Context,
   { session, client, now }: Actor,
@@ -87,7 +86,7 @@ export async function checkMailCode(
   }
   if (code === undefined) throw missingCode(use)
   const given = normalizeCode(code)
-  // A text that cannot be a code is not a try.
+  // A malformed code doesn't count as a try.
   if (!CODE.test(given)) throw invalidField('mailCode', 'must be the digits from the email')
   const digest = await codes.countMailedCodeTry(db, session, new Date(now))
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
@@ -98,13 +97,10 @@ export async function checkMailCode(
   return digest
 }
 
-/** The digest is what `checkMailCode` returned. */
+/** `digest` is from `checkMailCode`. */
 type Checked = { use: CodeUse; digest: Buffer | null }
 
-/**
- * Checks again with the member locked, because a new code can have been emailed, or the last factor removed. False for a member
- * who needs no code. @throws Problem invalid_request
- */
+/** Checks again with the member locked: code and factors can have changed. @throws Problem invalid_request */
 export async function proveMailbox(
   tx: Tx,
   { companyId, userId }: MemberIds,

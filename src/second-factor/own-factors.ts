@@ -13,12 +13,9 @@ import type { System } from '../system.ts'
 import { replaceRecoveryCodes } from './codes-repository.ts'
 import * as repository from './repository.ts'
 
-/**
- * Members change their own factors. Each change locks the member, ends the other sessions, and is audited and mailed in its
- * transaction (ASVS 6.3.7, 7.4.3).
- */
+/** Changing a factor locks the member, ends the other sessions, and is audited and emailed (ASVS 6.3.7, 7.4.3). */
 
-/** With the last factor, the recovery codes go. @throws Problem not_found, factor_required, session_ended */
+/** Removing the last factor removes the recovery codes. @throws Problem not_found, factor_required, session_ended */
 export async function removeFactor(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId, userId, sessionId } = actor.session
   await countChange(context, actor)
@@ -55,7 +52,7 @@ export async function renewRecoveryCodes(context: Context, actor: Actor): Promis
   })
 }
 
-/** Locks the member for the work. @throws Problem session_ended */
+/** Locks the member. @throws Problem session_ended */
 export async function asOwner<Result>(
   context: ActContext,
   actor: Actor,
@@ -102,10 +99,10 @@ const CODES = 10
 /** Crockford's base32: without letters that look like digits, or like each other. */
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const LENGTH = 26
-/** Of codes that earlier releases created. */
+/** Codes from earlier releases. */
 const EARLIER_LENGTH = 24
 
-/** Ten codes of 130 random bits, in groups of four letters. */
+/** Each code has 130 random bits, in groups of four letters. */
 export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): string[] {
   return Array.from({ length: CODES }, () => {
     const letters = [...randomBytes(LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join('')
@@ -113,7 +110,7 @@ export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): 
   })
 }
 
-/** The digests by which a code is stored and found; none if the text cannot be a code. */
+/** Under all master keys; none if the text can't be a code. */
 export function digestsOfCode(
   digests: Digests,
   { companyId, userId }: MemberIds,

@@ -8,10 +8,7 @@ import { type Act, type ActContext, type Actor, type Operator, perform } from '.
 import { endUserSessions } from '../session/ending-repository.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
 
-/**
- * What admins and operators decide: whose sessions must have proven a second factor, which takes effect on the next request, and
- * that a member starts again without factors.
- */
+/** Admins and operators set the second-factor policy, which takes effect on the next request, and reset factors. */
 
 /** @throws Problem not_found */
 export async function requireSecurity(db: Executor, companyId: string): Promise<repository.Security> {
@@ -20,7 +17,6 @@ export async function requireSecurity(db: Executor, companyId: string): Promise<
   return security
 }
 
-/** @throws Problem not_found */
 async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy> {
   const policy = await repository.lockPolicy(tx, companyId)
   if (policy === undefined) throw noSuchCompany()
@@ -40,8 +36,8 @@ export async function changePolicy(context: ActContext, actor: Actor | Operator,
 }
 
 /**
- * For a member who has lost their factors: factors and password no longer work, and only a mailed link sets a new password
- * (ASVS 6.4.4, 6.4.6). Before it, the caller makes older links void, and then locks the member: mails come before users.
+ * Factors and password stop working, and only an emailed link sets a new password (ASVS 6.4.4, 6.4.6). The caller first
+ * invalidates previous links, then locks the member: emails are locked before users.
  */
 export async function resetFactors(
   { tx, companyId, mail }: Act,

@@ -4,9 +4,9 @@ import type { NewPasskey } from '../crypto/passkeys.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
 
-/** Authenticator apps and passkeys of a member. To change them, lock the row of the member first. */
+/** A member's authenticator apps and passkeys. Lock the member's row before you change them. */
 
-/** Locks the company, for its policy, and then the member; undefined unless both are active. */
+/** Locks the company, for its policy, and then the member. Undefined unless both are active. */
 export async function lockOwner(tx: Tx, companyId: string, userId: string) {
   return await tx
     .with('company', (cte) =>
@@ -47,7 +47,6 @@ function selectFactors(db: Executor) {
     .select(({ cast }) => cast<number | null>('f.sign_count', 'float8').as('signCount'))
 }
 
-/** The confirmed factors, the oldest first. */
 export async function listFactors(db: Executor, companyId: string, userId: string) {
   return await selectFactors(db)
     .where('f.company_id', '=', companyId)
@@ -61,7 +60,6 @@ export async function listFactors(db: Executor, companyId: string, userId: strin
 type Factor = Awaited<ReturnType<typeof listFactors>>[number]
 export type Passkey = Extract<Factor, { kind: 'passkey' }>
 
-/** A credential id does not name its company. */
 export async function findPasskeyAcrossCompanies(db: Executor, credentialId: Buffer) {
   return await selectFactors(db)
     .innerJoin('companies as c', 'c.company_id', 'f.company_id')
@@ -74,7 +72,7 @@ export async function findPasskeyAcrossCompanies(db: Executor, credentialId: Buf
 
 export type FoundPasskey = NonNullable<Awaited<ReturnType<typeof findPasskeyAcrossCompanies>>>
 
-/** Adds an authenticator app that is not confirmed yet, in place of another such one. */
+/** Replaces an authenticator app that isn't confirmed yet. */
 export async function insertTotp(
   tx: Tx,
   companyId: string,
@@ -102,7 +100,6 @@ export async function insertTotp(
     .execute()
 }
 
-/** An authenticator app that waits for its first code since `since` or later. */
 export async function findUnconfirmedTotp(
   db: Executor,
   companyId: string,
@@ -128,7 +125,7 @@ interface Use {
   at: Date
 }
 
-/** Consumes its first code. False if the app was confirmed before. */
+/** Also consumes the first code. False if the app was confirmed before. */
 export async function confirmTotp(tx: Tx, companyId: string, userId: string, use: Use & { step: number }) {
   const { numUpdatedRows } = await updatingFactor(tx, companyId, userId, use.factorId)
     .set({ confirmed_at: use.at, last_step: String(use.step) })
@@ -137,7 +134,7 @@ export async function confirmTotp(tx: Tx, companyId: string, userId: string, use
   return numUpdatedRows > 0n
 }
 
-/** A unique constraint refuses a credential that exists. */
+/** A unique constraint rejects a credential that any member already has. */
 export async function insertPasskey(
   tx: Tx,
   companyId: string,
@@ -163,7 +160,6 @@ export async function insertPasskey(
     .execute()
 }
 
-/** Removes a factor, confirmed or not; undefined if the member has none with this id. */
 export async function deleteFactor(tx: Tx, companyId: string, userId: string, factorId: string) {
   return await tx
     .deleteFrom('second_factors')
@@ -172,7 +168,7 @@ export async function deleteFactor(tx: Tx, companyId: string, userId: string, fa
     .executeTakeFirst()
 }
 
-/** Stores the kinds of the member's factors in the member's row, and returns them. */
+/** Copies the kinds of confirmed factors to the member's row. */
 export async function storeKinds(tx: Tx, companyId: string, userId: string): Promise<FactorKind[]> {
   const kinds = sql<FactorKind[]>`array(
     select distinct f.kind from second_factors f
@@ -186,7 +182,7 @@ export async function storeKinds(tx: Tx, companyId: string, userId: string): Pro
   return user?.kinds ?? []
 }
 
-/** Returns the user handle of the member's passkeys: `handle`, unless there was one. Undefined for inactive members. */
+/** Returns the handle of the member's passkeys: `handle`, unless there was one. Undefined for inactive members. */
 export async function giveHandle(db: Executor, companyId: string, userId: string, handle: Buffer) {
   await updatingUser(db, companyId, userId)
     .set({ passkey_handle: handle })
@@ -202,7 +198,7 @@ export async function giveHandle(db: Executor, companyId: string, userId: string
   return user?.handle ?? undefined
 }
 
-/** Consumes all codes until `step` (RFC 6238, section 5.2). False if it was consumed before, or the app was removed. */
+/** Consumes all codes up to `step` (RFC 6238, section 5.2). False if consumed before, or the app was removed. */
 export async function consumeTotp(tx: Tx, companyId: string, userId: string, use: Use & { step: number }) {
   const { numUpdatedRows } = await updatingFactor(tx, companyId, userId, use.factorId)
     .set({ last_step: String(use.step), last_used_at: use.at })
@@ -212,10 +208,7 @@ export async function consumeTotp(tx: Tx, companyId: string, userId: string, use
   return numUpdatedRows > 0n
 }
 
-/**
- * False if the counter has not grown (WebAuthn, section 6.1.1: there can be a copy), the backup eligibility has changed, or the
- * passkey was removed. Many passkeys have no counter: theirs stays 0.
- */
+/** False if the counter has not grown (WebAuthn, section 6.1.1: perhaps a copy). Passkeys without a counter stay at 0. */
 export async function consumePasskey(
   tx: Tx,
   companyId: string,
@@ -230,7 +223,6 @@ export async function consumePasskey(
   return numUpdatedRows > 0n
 }
 
-/** The next authenticator apps after `last`. */
 export async function listSealedAcrossCompanies(
   db: Executor,
   { companyId, factorId }: { companyId: string; factorId: string },
@@ -250,7 +242,6 @@ export async function listSealedAcrossCompanies(
     .execute()
 }
 
-/** Does nothing if the secret is not `before` any more. */
 export async function resealSecret(
   db: Executor,
   companyId: string,

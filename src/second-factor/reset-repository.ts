@@ -4,7 +4,7 @@ import { consumeMailedCode } from './codes-repository.ts'
 
 const TABLES = ['second_factor_challenges', 'second_factors', 'recovery_codes', 'mailbox_codes'] as const
 
-/** What a reset of factors, or an undone first factor, removes. Lock the member first. */
+/** For a factor reset, or an undone first factor. Lock the member first. */
 export async function deleteAllOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await updatingUser(tx, companyId, userId)
     .set({ second_factors: [], wrong_codes: 0, passkey_handle: null })
@@ -18,7 +18,7 @@ export async function clearPassword(tx: Tx, companyId: string, userId: string): 
   await updatingUser(tx, companyId, userId).set({ password_hash: '', locked_out_at: null }).execute()
 }
 
-/** For a member who gets a new email: what the previous mailbox has proven. */
+/** For a new email: removes what the previous mailbox has proven. */
 export async function forgetMailboxProofs(tx: Tx, companyId: string, userId: string): Promise<void> {
   await consumeMailedCode(tx, companyId, userId)
   await tx

@@ -14,7 +14,7 @@ import { changePolicy, requireSecurity } from './policy.ts'
 import { listFactors } from './repository.ts'
 import * as schemas from './schemas.ts'
 
-/** One's own second factors; behind the session guard and that of recent authentication, also for those whom the policy holds. */
+/** Also open to members whom the policy blocks, so that they can add a factor. */
 const routes: Routes<Context> = async (app, options) => {
   await app.register(reading, options)
   await app.register(authenticatorApps, options)
@@ -172,7 +172,6 @@ const recovery: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** The policy of the company; behind the permission guard and that of recent authentication. */
 const policy: Routes<Context> = async (app, { context }) => {
   app.get(
     '/auth/company/security',

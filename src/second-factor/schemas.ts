@@ -4,7 +4,7 @@ import { body, field, Id, MailCode, object, optionalBody, Time, Uuid } from '../
 export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type Method = (typeof METHODS)[number]
 
-/** In what browsers give of a passkey, as WebAuthn level 3 writes it in JSON. The limit of the body bounds them. */
+/** In WebAuthn's JSON. The body limit also bounds it. */
 const bytes = (description: string) =>
   Type.String({
     pattern: '^[A-Za-z0-9_-]*$',

@@ -5,12 +5,12 @@ import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
 const MAX_ROWS = 1_000
 
-/** Binds the sealed secret of an authenticator app to company and factor: with others it does not open. */
+/** Binds a sealed secret to company and factor, so that it can't be opened in a different row. */
 export function sealingContext(companyId: string, factorId: string): string {
   return `authenticator-app:${companyId}:${factorId}`
 }
 
-/** Seals the secrets of former master keys again, and returns their number. @throws DecryptionError */
+/** Reseals secrets under former master keys, and returns their number. @throws DecryptionError */
 export async function resealFactorsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   let resealed = 0
   for (let last = { companyId: NIL_ID, factorId: NIL_ID }; ; ) {

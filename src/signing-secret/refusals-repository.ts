@@ -3,7 +3,7 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { RefusalReason } from './schemas.ts'
 
-/** Refused requests of one company, minute, reason, and network. The last values are those of the last request. */
+/** Requests of one company, minute, reason, and network. IP address, webhook id, and clock skew are the last one's. */
 export interface Refusals {
   companyId: string
   minute: Date
@@ -14,9 +14,8 @@ export interface Refusals {
   lastAt: Date
   ipAddress: string
   webhookId: string | null
-  /** How far the clock of the sender is ahead; negative if it is behind. */
   clockSkewSeconds: number | null
-  /** No stranger's: the signature is valid, or one was lately from this network. */
+  /** The signature is valid, or a recent one from this network was: not a stranger's. */
   isGenuine: boolean
 }
 
@@ -34,13 +33,10 @@ const refusalTable = itemTable<Refusals>({
   is_genuine: ['boolean', ({ isGenuine }) => isGenuine],
 })
 
-/** Of strangers, and as many genuine ones: a flood writes no more, and hides no genuine refusals. */
+/** Separately for strangers and genuine senders, so that a flood doesn't hide genuine refusals. */
 const MAX_PER_MINUTE = 10
 
-/**
- * Leaves out unknown companies, and refusals beyond the rows of a minute. The locks on subscriptions, in key
- * order, let only one statement take the last row.
- */
+/** Skips unknown companies. Locks on subscriptions, in key order, let only one statement take a minute's last row. */
 export async function addRefusals(tx: Tx, items: Refusals[]): Promise<void> {
   const companyIds = [...new Set(items.map(({ companyId }) => companyId))]
   await sql`
@@ -77,7 +73,7 @@ export async function addRefusals(tx: Tx, items: Refusals[]): Promise<void> {
 
 const MAX_LISTED = 1_000
 
-/** The latest first; at most half of them are those of strangers. */
+/** Latest first. At most half are from strangers. */
 export async function listRefusals(db: Executor, companyId: string, since: Date) {
   const latest = (which: RawBuilder<unknown>, most: number) => sql`
     (select * from refused_requests where company_id = ${companyId} and minute >= ${since} and ${which}
@@ -90,7 +86,7 @@ export async function listRefusals(db: Executor, companyId: string, since: Date)
   return rows
 }
 
-/** The former secret, if it was replaced since a time. Only the diagnosis of refusals reads it. */
+/** Only the diagnosis of refusals reads it. */
 export async function findFormerSecret(db: Executor, companyId: string, since: Date) {
   return await db
     .selectFrom('former_signing_secrets')

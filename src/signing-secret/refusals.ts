@@ -7,37 +7,35 @@ import * as repository from './refusals-repository.ts'
 import { contextOf, type SigningSecret } from './service.ts'
 
 /**
- * Tells a company why its requests were refused. Refusals are summed up in memory and written once a second,
- * after the answers: a flood costs little, and an answer's time tells nothing.
+ * Tells a company why its requests were refused. Refusals are summed in memory and written once a second, after the
+ * responses: a flood costs little, and timing reveals nothing.
  */
 
 const FLUSH_MS = 1_000
 const MINUTE_MS = 60_000
-/** Strangers can name any company, so they have half of the sums, and one source has a share. */
+/** Strangers can name any company, so they get half of the sums, and each source gets a share. */
 const MAX_SUMS = 1_000
 const MAX_SUMS_OF_STRANGERS = MAX_SUMS / 2
 const MAX_SUMS_PER_SOURCE = 20
 
-/** For the recognition of a replaced secret. */
+/** How long a replaced secret is recognized. */
 const FORMER_MS = 86_400_000
 const REMEMBERED_MS = 5_000
 const MAX_REMEMBERED = 1_000
-/** Companies whose former secret is read at once. */
 const MAX_READS = 8
-/** Bytes a second that are compared with former secrets: a few percent of a core. */
+/** Bytes per second that are compared with former secrets: a few percent of a core. */
 const MAX_COMPARED_BYTES = 8 * 2 ** 20
 
-/** `companyId` is as the request names it. */
+/** `companyId` is only what the request claims. */
 export interface Refusal extends Omit<repository.Refusals, 'minute' | 'count' | 'firstAt' | 'lastAt'> {
   now: number
   bytes: number
-  /** Whether a former secret signed the request; for an invalid signature. */
   isSignedBy(former: SigningSecret): boolean
 }
 
 export type RefusalBook = ReturnType<typeof createRefusalBook>
 
-/** Refusals that could not be written are lost. */
+/** Refusals that can't be written are lost. */
 export function createRefusalBook({ db, sealer }: Context, onFailure: (error: unknown) => void) {
   let sums = new Map<string, repository.Refusals>()
   let perSource = new Map<string, number>()
@@ -72,7 +70,7 @@ export function createRefusalBook({ db, sealer }: Context, onFailure: (error: un
     timer ??= setTimeout(flush, FLUSH_MS).unref()
   }
 
-  /** While the database is slow or away, sums go on in the same bounded map. */
+  /** While the database is slow or down, refusals add up in the same bounded map. */
   async function flush(): Promise<void> {
     clearTimeout(timer)
     timer = undefined
@@ -95,7 +93,7 @@ export function createRefusalBook({ db, sealer }: Context, onFailure: (error: un
       if (isPlain) return add(refusal)
       void formerOf(refusal.companyId, refusal.now)
         .then((former) => former !== null && refusal.isSignedBy(former))
-        // Unknown is not told: the secret's master key is gone, or the database is away.
+        // Not recognized: the secret's master key is gone, or the database is down.
         .catch(() => false)
         .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret', isGenuine: true } : refusal))
     },
@@ -103,7 +101,7 @@ export function createRefusalBook({ db, sealer }: Context, onFailure: (error: un
   }
 }
 
-/** Remembers secrets for a moment; null if there is none, or too many are read at once. */
+/** Remembers secrets for 5 s. Null if there is none, or too many reads are running. */
 function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
   const remembered = new LruMap<{ until: number; former: Promise<SigningSecret | null> }>(MAX_REMEMBERED)
   let reads = 0
@@ -130,7 +128,6 @@ function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
   }
 }
 
-/** Whether so much more fits into this second. */
 function createBudget(perSecond: number) {
   let [second, used] = [0, 0]
   return (amount: number, now: number): boolean => {

@@ -11,7 +11,6 @@ export async function findSecret(db: Executor, companyId: string) {
     .executeTakeFirst()
 }
 
-/** Also requires that the company is active. */
 export async function isSecretInForce(db: Executor, companyId: string, version: number): Promise<boolean> {
   const found = await db
     .selectFrom('signing_secrets as s')
@@ -42,7 +41,7 @@ interface NewSecret {
   createdBy: string
 }
 
-/** False if the version before is no longer current. That one is kept apart for a day: see refusals.ts. */
+/** False if the version before is no longer current. It stays recognizable for a day: see refusals.ts. */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
   const { numAffectedRows } = await sql`
     with former as (
@@ -74,7 +73,7 @@ export async function touchSecret(db: Executor, companyId: string, version: numb
   `.execute(db)
 }
 
-/** For a change of the master key. */
+/** For a new master key. */
 export async function listSealedAcrossCompanies(db: Executor) {
   return await db
     .selectFrom('signing_secrets')
@@ -82,7 +81,6 @@ export async function listSealedAcrossCompanies(db: Executor) {
     .execute()
 }
 
-/** Not if it has changed in the meantime. */
 export async function resealSecret(
   db: Executor,
   companyId: string,

@@ -18,7 +18,6 @@ declare module 'fastify' {
   }
 }
 
-/** For the guard of events. */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const onFailure = (cause: unknown) => app.notice('refusals of events could not be written', { cause })
   const refusals = createRefusalBook(context, onFailure)

@@ -1,7 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { body, field, object, optionalBody, Time, Uuid } from '../http/fields.ts'
 
-/** Why requests with events are refused, as their company is told. */
+/** Shown to the company whose events were refused. */
 export const REFUSAL_REASONS = [
   'header_missing',
   'timestamp_malformed',

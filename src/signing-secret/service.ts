@@ -14,7 +14,7 @@ const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
 const MAX_CACHED = 10_000
 
-/** A key and its version. By the version, the database confirms that the key is still valid. */
+/** By its version, the database confirms that the key is still valid. */
 export interface SigningSecret {
   version: number
   key: Buffer
@@ -24,7 +24,7 @@ export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets(context: Context) {
   const { db } = context
-  // Saves decryption. The database must confirm the version of a remembered secret.
+  // Only saves decryption: the database must confirm the version.
   const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
   return {
     /** Undefined without a secret or company. @throws Problem unavailable */
@@ -40,7 +40,6 @@ export function createSigningSecrets(context: Context) {
       return secret
     },
 
-    /** As this instance read it last; the statement that depends on it must confirm its version. */
     recall: (companyId: string): SigningSecret | undefined => remembered.get(companyId),
 
     /** Each instance writes at most once per minute. */
@@ -61,7 +60,7 @@ export function createSigningSecrets(context: Context) {
   }
 }
 
-/** `expectedVersion` is 0 for no secret yet, and undefined for any. @throws Problem version_conflict, rate_limited */
+/** `expectedVersion`: 0 for no secret yet, undefined for any. @throws Problem version_conflict, rate_limited */
 export async function regenerate(
   { db, system, counters, config, sealer }: Context,
   { session, client, now }: Actor,
@@ -88,7 +87,7 @@ export async function regenerate(
       await appendAudit(tx, companyId, newEntry(system, createdAt, about))
       return true
     })
-    // Else a concurrent regeneration was faster, and the next round replaces its secret.
+    // Otherwise a concurrent regeneration was faster, and the next round replaces its secret.
     if (isReplaced) return { secret, version, hint, createdAt }
   }
 }
@@ -105,12 +104,12 @@ function openSecret({ sealer }: Context, sealedSecret: string, context: string):
   }
 }
 
-/** Binds a sealed secret to company and version: with others it does not open. */
+/** Binds a sealed secret to company and version, so that it can't be opened in a different row. */
 export function contextOf(companyId: string, version: number): string {
   return `signing-secret:${companyId}:${version}`
 }
 
-/** Returns how many there were. @throws DecryptionError */
+/** @throws DecryptionError */
 export async function resealSecretsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   const secrets = await repository.listSealedAcrossCompanies(db)
   const outdated = secrets.filter(({ sealedSecret }) => !sealer.isCurrent(sealedSecret))
