@@ -40,10 +40,7 @@ const eventTable = itemTable<EventItem>({
   spellings: ['text', ({ data }) => data.spellings],
 })
 
-/**
- * One outcome per item, in order; the items must be different events. The statement also confirms that the company may
- * send events. Rows go in key order, so that statements never deadlock.
- */
+/** One outcome per item, in order. Items must be different events; their key order keeps statements from deadlocks. */
 export async function storeEvents(
   db: Executor,
   items: EventItem[],

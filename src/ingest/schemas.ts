@@ -73,6 +73,7 @@ export const IngestBody = Type.Unsafe<Event | EventBatch>({
   else: Event,
   description: 'One event, or a batch',
 })
+export type IngestBody = Static<typeof IngestBody>
 
 const header = (description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example] }))

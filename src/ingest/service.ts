@@ -1,22 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Kysely } from 'kysely'
-import { Counter, type Registry } from 'prom-client'
+import { Counter } from 'prom-client'
 import type { Limit } from '../config/limits.ts'
 import { createBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
-import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { createAdmission } from '../limits/admission.ts'
-import {
-  type EventItem,
-  type EventOutcome,
-  isTrialRace,
-  storeAllEvents,
-  storeEvents,
-  windowEndsAt,
-} from './repository.ts'
-import type { Event } from './schemas.ts'
+import type { EventItem, EventOutcome } from './repository.ts'
+import * as repository from './repository.ts'
+import type { Event, IngestBody } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
 
 /** Each event is stored once, a request is stored whole or not at all, and the response follows the commit. */
@@ -28,19 +20,7 @@ const MAX_WAITING = 64
 /** Large requests wait in order of arrival, not by network. */
 const IN_ORDER = { network: '', isKnown: true }
 
-/** @throws Problem event_id_conflict, invalid_signature, overloaded, or the subscription's faults */
-export type Ingest = (
-  sender: Sender,
-  body: Event | { events: Event[] },
-  now: number,
-) => Promise<{ accepted: number; duplicates: number }>
-
-export function createIngest({
-  db,
-  config,
-  measureBatch,
-  registry,
-}: Pick<Context, 'db' | 'config' | 'measureBatch'> & { registry: Registry }): Ingest {
+export function createIngest({ db, config, measureBatch, registry }: Context) {
   const events = new Counter({
     name: 'gatehouse_events_total',
     help: 'Events of requests that were accepted, by outcome: accepted, or duplicate of a stored one',
@@ -49,7 +29,7 @@ export function createIngest({
   })
   const trialLimit = config.limits.trialBytes
   const store = createBatch<EventItem, EventOutcome>({
-    run: measureBatch('events', (items) => storeEvents(db, items, trialLimit)),
+    run: measureBatch('events', (items) => repository.storeEvents(db, items, trialLimit)),
     schedule: setImmediate,
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,
@@ -61,7 +41,8 @@ export function createIngest({
     isOutage,
   })
 
-  return async (sender, body, now) => {
+  /** @throws Problem event_id_conflict, invalid_signature, overloaded, or the subscription's faults */
+  return async (sender: Sender, body: IngestBody, now: number) => {
     const { items, repeated } = toItems(sender, body, new Date(now))
     const [only, ...others] = items
     const isShareable = only && others.length === 0 && only.data.text.length <= MAX_SHARED_LENGTH
@@ -91,36 +72,25 @@ async function storeOne(
 }
 
 /** If that fails, a transaction finds the event that prevents the others. A refusal rolls it back. */
-async function storeAll(
-  db: Kysely<Database>,
-  items: EventItem[],
-  trialLimit: Limit,
-): Promise<EventOutcome[]> {
-  const outcomes = await storeAllEvents(db, items, trialLimit)
-  if (outcomes) return outcomes
-  return await storeInTransaction(db, items, trialLimit).catch((error: unknown) => {
-    throw isTrialRace(error) ? trialUsedUp(trialLimit, items) : error
-  })
-}
-
-async function storeInTransaction(
-  db: Kysely<Database>,
-  items: EventItem[],
-  trialLimit: Limit,
-): Promise<EventOutcome[]> {
-  return await db.transaction().execute(async (tx) => {
-    const outcomes = await storeEvents(tx, items, trialLimit)
+async function storeAll(db: Context['db'], items: EventItem[], trialLimit: Limit) {
+  const stored = await repository.storeAllEvents(db, items, trialLimit)
+  if (stored) return stored
+  const storing = db.transaction().execute(async (tx) => {
+    const outcomes = await repository.storeEvents(tx, items, trialLimit)
     for (let tries = 1; tries < MAX_TRIES; tries += 1) {
       const unseen = outcomes.flatMap((outcome, index) => (outcome === 'unseen' ? [index] : []))
       if (unseen.length === 0) break
       const waiting = items.filter((_, index) => unseen.includes(index))
-      const again = await storeEvents(tx, waiting, trialLimit)
+      const again = await repository.storeEvents(tx, waiting, trialLimit)
       unseen.forEach((index, position) => {
         outcomes[index] = again[position] ?? 'unseen'
       })
     }
     refuseUnlessStored(items, outcomes, trialLimit)
     return outcomes
+  })
+  return await storing.catch((error: unknown) => {
+    throw repository.isTrialRace(error) ? trialUsedUp(trialLimit, items) : error
   })
 }
 
@@ -144,7 +114,7 @@ function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[], trialL
 
 function trialUsedUp(limit: Limit, [first]: EventItem[]): Problem {
   const now = first?.receivedAt.getTime() ?? 0
-  const resetSeconds = Math.ceil((windowEndsAt(limit, now) - now) / 1000)
+  const resetSeconds = Math.ceil((repository.windowEndsAt(limit, now) - now) / 1000)
   return new Problem(
     'rate_limited',
     `On a trial, a company can send ${limit.max} bytes of events a day (UTC). Nothing was stored. Retry after ${resetSeconds} seconds.`,
@@ -161,11 +131,7 @@ export interface Sender {
 }
 
 /** Adds missing ids. `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
-function toItems(
-  { companyId, secretVersion, webhookId }: Sender,
-  body: Event | { events: Event[] },
-  receivedAt: Date,
-) {
+function toItems({ companyId, secretVersion, webhookId }: Sender, body: IngestBody, receivedAt: Date) {
   const events = 'events' in body ? body.events : [body]
   const byId = new Map<string, Event>()
   const conflicts: string[] = []

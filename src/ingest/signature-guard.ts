@@ -1,15 +1,13 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Limit, Limits } from '../config/limits.ts'
 import { headerValues } from '../edge/framing.ts'
 import { JSON_TYPE, parseBody } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
 import { toProblem } from '../http/problems.ts'
 import { addProblems } from '../http/responses.ts'
-import { type ByNetwork, byNetwork, networkOf } from '../limits/client.ts'
+import { byNetwork, networkOf } from '../limits/client.ts'
 import { type ClaimedSender, createKnownSenders, createRefusedCredentials } from '../limits/known-senders.ts'
-import type { MemoryCounter } from '../limits/memory.ts'
-import { ID, type System } from '../system.ts'
+import { ID } from '../system.ts'
 import { KEPT_NAME } from './schemas.ts'
 import type { Sender } from './service.ts'
 import {
@@ -33,10 +31,8 @@ declare module 'fastify' {
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system } = context
   const { signingSecrets, refusals } = app
-  const { limits } = config
-  const counterOf = app.limits.counter
-  const badSignatures = createBadSignatures({ limits, counterOf, senderOf: claimedSenderOf, system })
-  const countRequest = app.limits.perSubject(limits.ingest, ({ sender }) => [sender.companyId])
+  const badSignatures = createBadSignatures(app, context)
+  const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or doesn't exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
@@ -48,7 +44,8 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   })
   app.decorateRequest('sender')
   app.decorateRequest('signed')
-  keepBodiesAsBytes(app)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', async (request: FastifyRequest) => await request.readBody(JSON_TYPE))
 
   app.addHook('onRequest', async (request) => {
     request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
@@ -116,7 +113,6 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     }
   }
 
-  /** @throws Problem invalid_signature */
   async function verify(companyId: string, message: SignedMessage, signature: string): Promise<number> {
     const recalled = signingSecrets.recall(companyId)
     const isValid = verifySignature(recalled?.key ?? nobodysKey, message, signature)
@@ -132,11 +128,6 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
     if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
-}
-
-function keepBodiesAsBytes(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', async (request: FastifyRequest) => await request.readBody(JSON_TYPE))
 }
 
 interface Signed {
@@ -180,31 +171,20 @@ export const signatureGuard = fp(plugin, {
 })
 
 /** By network. Known senders have their own counter and, if strangers use that up, some checks beyond it. */
-
-interface Options<Request> {
-  limits: Pick<Limits, 'badSignatures' | 'signatureChecks'>
-  counterOf(
-    limit: Limit,
-    subjectOf: (request: Request) => readonly string[] | ByNetwork,
-  ): MemoryCounter<Request>
-  senderOf(request: Request): ClaimedSender
-  system: Pick<System, 'now'>
-}
-
-function createBadSignatures<Request>({ limits, counterOf, senderOf, system }: Options<Request>) {
+function createBadSignatures({ limits }: FastifyInstance, { config, system }: Context) {
   const known = createKnownSenders(system)
-  const isKnown = (request: Request) => known.has(senderOf(request))
-  const counter = counterOf(limits.badSignatures, (request) => {
-    const { network, company } = senderOf(request)
+  const isKnown = (request: FastifyRequest) => known.has(claimedSenderOf(request))
+  const counter = limits.counter(config.limits.badSignatures, (request) => {
+    const { network, company } = claimedSenderOf(request)
     return isKnown(request) ? byNetwork(network, company) : byNetwork(network)
   })
-  const checks = counterOf(limits.signatureChecks, (request) => {
-    const { network, company } = senderOf(request)
+  const checks = limits.counter(config.limits.signatureChecks, (request) => {
+    const { network, company } = claimedSenderOf(request)
     return [company, network]
   })
   return {
     isKnown,
     ...createRefusedCredentials({ counter, checks, isKnown }),
-    noteValid: (request: Request) => known.note(senderOf(request)),
+    noteValid: (request: FastifyRequest) => known.note(claimedSenderOf(request)),
   }
 }

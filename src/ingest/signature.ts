@@ -7,7 +7,6 @@ import { ID } from '../system.ts'
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
 export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
-/** Unix seconds. */
 export const TIMESTAMP = /^\d{1,12}$/
 /** Matched without splitting: a header can be thousands of spaces. */
 const ENTRIES = /(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])/g
@@ -26,10 +25,6 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
   return header
     .matchAll(ENTRIES)
     .some(([, encoded = '']) => timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
-}
-
-function hasSignature(header: string): boolean {
-  return header.search(ENTRIES) >= 0
 }
 
 /** One detail for all causes, so that it doesn't reveal which companies exist. */
@@ -59,7 +54,10 @@ export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Re
   const companyId = valuesOf('x-company-id')[0]?.toLowerCase() ?? ''
   if (!ID.test(companyId)) return null
   const [webhookId = '', timestamp = ''] = [valuesOf('webhook-id')[0], valuesOf('webhook-timestamp')[0]]
-  const reason = code === 'invalid_signature' ? reasonOf(request, toleranceSeconds) : asReason(code)
+  const isInvalid = code === 'invalid_signature'
+  const reason = isInvalid
+    ? reasonOf(request, toleranceSeconds)
+    : REFUSAL_REASONS.find((known) => known === code)
   if (!reason) return null
   return {
     companyId,
@@ -76,21 +74,13 @@ export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Re
   }
 }
 
-function asReason(code: string): RefusalReason | undefined {
-  return REFUSAL_REASONS.find((reason) => reason === code)
-}
-
 function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): RefusalReason {
   const found = HEADERS.map((name) => valuesOf(name))
   if (found.some(([value, ...others]) => !value || others.length > 0)) return 'header_missing'
   const [, , [timestamp = ''] = [], [signature = ''] = []] = found
   if (!TIMESTAMP.test(timestamp)) return 'timestamp_malformed'
-  if (Math.abs(skewOf(timestamp, now)) > toleranceSeconds) return 'timestamp_stale'
-  return hasSignature(signature) ? 'signature_mismatch' : 'signature_malformed'
-}
-
-function skewOf(timestamp: string, now: number): number {
-  return Number(timestamp) - now / 1000
+  if (Math.abs(Number(timestamp) - now / 1000) > toleranceSeconds) return 'timestamp_stale'
+  return signature.search(ENTRIES) >= 0 ? 'signature_mismatch' : 'signature_malformed'
 }
 
 /** Within the range of an int. */
