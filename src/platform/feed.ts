@@ -8,10 +8,7 @@ import { ID, NIL_ID } from '../system.ts'
 import type { EventPosition, FeedEvent } from './feed-repository.ts'
 import * as repository from './feed-repository.ts'
 
-/**
- * Events in one order, from any cursor on. Readers share no state: a cursor is an event's position, not a snapshot's,
- * so it means the same at any time and on every instance.
- */
+/** Readers share no state: a cursor is an event's position, so it means the same at any time and on every instance. */
 
 const MAX_BYTES = 8 * 1024 * 1024
 const TICK_MS = 400
@@ -119,7 +116,6 @@ function encode({ feedId, after: { position, companyId, eventId } }: Cursor): st
 const POSITION = /^(?:0|[1-9]\d{0,17})$/
 const EVENT_ID = /^[A-Za-z0-9_.-]{0,160}$/
 
-/** @throws Problem invalid_request */
 function decode(text: string): Cursor {
   try {
     const read: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
@@ -170,15 +166,7 @@ export function toText({ events, next, isCaughtUp }: FeedPage): string {
 }
 
 /** Ids and types need no escaping: see ingest/schemas.ts. */
-function toEventText({
-  companyId,
-  eventId,
-  type,
-  occurredAt,
-  receivedAt,
-  data,
-  spellings,
-}: FeedEvent): string {
+function toEventText({ companyId, eventId, type, occurredAt, receivedAt, data, spellings }: FeedEvent) {
   const occurred = occurredAt === null ? null : `"${toRfc3339(occurredAt)}"`
   return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${withSpellings(data, spellings)}}`
 }

@@ -5,6 +5,7 @@ import type { SessionLookUp } from '../session/look-up.ts'
 import { logContextOf, mustEnroll, provenAtOf, requirePermission, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/plugin.ts'
+import type { VerifyQuery } from './schemas.ts'
 
 /** Current rights of a session's credential, for services (RFC 7662) and reverse proxies. */
 
@@ -13,11 +14,9 @@ const INACTIVE = { active: false }
 /** These codes mean inactive. Any other error is ours, and must not make a live session look inactive. */
 const REFUSALS: ProblemCode[] = ['invalid_token', 'token_expired', 'session_ended']
 
-export function createIntrospection({
-  config,
-  tokens,
-  sessions,
-}: Pick<Context, 'config' | 'tokens'> & { sessions: SessionLookUp }) {
+type Options = Pick<Context, 'config' | 'tokens'> & { sessions: SessionLookUp }
+
+export function createIntrospection({ config, tokens, sessions }: Options) {
   const issued = { iss: issuerOf(config), aud: ACCESS_AUDIENCE }
 
   /** Like a request with this credential, but without renewing a cookie. @throws Problem, from the look-up */
@@ -94,10 +93,7 @@ function toWords(names: string[]): string {
 }
 
 /** @throws Problem permission_denied, subscription_inactive, feature_not_in_plan */
-export function requireRights(
-  session: Session,
-  { permission, feature }: { permission?: string; feature?: string },
-): void {
+export function requireRights(session: Session, { permission, feature }: VerifyQuery): void {
   if (permission !== undefined) requirePermission(session, permission)
   if (feature === undefined) return
   if (!isInForce(session)) throw new Problem('subscription_inactive', 'The subscription is not active.')

@@ -8,25 +8,8 @@ import { toProblem } from '../http/problems.ts'
 import { responses, responsesBy } from '../http/responses.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
 import { type Feed, type FeedPage, toText } from './feed.ts'
-import {
-  createIntrospection,
-  forwardedStatusOf,
-  headersOf,
-  requireRights,
-  toForwarded,
-  toOAuth,
-} from './introspection.ts'
-import {
-  FeedQuery,
-  FeedReply,
-  IntrospectBody,
-  IntrospectReply,
-  VerifyHeaders,
-  VerifyQuery,
-  VerifyReply,
-} from './schemas.ts'
-
-/** Routes of the platform listener, one plugin each, because each requires a different credential. */
+import * as introspection from './introspection.ts'
+import * as schemas from './schemas.ts'
 
 interface Options {
   context: Context
@@ -37,10 +20,10 @@ const FORM_BYTES = 64 * 1024
 const FORM_TYPE = mediaType('application/x-www-form-urlencoded')
 
 const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context, sessions }) => {
-  const introspect = createIntrospection({ ...context, sessions })
+  const introspect = introspection.createIntrospection({ ...context, sessions })
   // Also formats errors of the guards.
   app.setErrorHandler(async (error) => {
-    throw toOAuth(toProblem(error))
+    throw introspection.toOAuth(toProblem(error))
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest) => {
@@ -60,8 +43,8 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
           'RFC 7662, for access tokens and session cookies, by the scope `introspect`. A cookie is not renewed. An expired, ended, restricted, or unknown credential returns `{"active": false}` only.',
         tags: ['sessions'],
         consumes: ['application/x-www-form-urlencoded'],
-        body: IntrospectBody,
-        response: responses({ 200: IntrospectReply }),
+        body: schemas.IntrospectBody,
+        response: responses({ 200: schemas.IntrospectReply }),
       },
     },
     async ({ body, logContext }) => {
@@ -82,8 +65,12 @@ const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
         description:
           'In one stable order, by the scope `events:read`. Each reader keeps its own cursor. Nothing that is committed is skipped, and an event comes again only with an older cursor.',
         tags: ['events'],
-        querystring: FeedQuery,
-        response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
+        querystring: schemas.FeedQuery,
+        response: responses(
+          { 200: Type.Unsafe<FeedPage>(schemas.FeedReply) },
+          'cursor_expired',
+          'unavailable',
+        ),
       },
       // A reader can wait 25 s for events.
       config: { answerWithinMs: 33_000 },
@@ -107,7 +94,7 @@ const reading: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
 
 const verifying: FastifyPluginAsyncTypebox = async (app) => {
   app.setErrorHandler(async (error) => {
-    throw toForwarded(toProblem(error))
+    throw introspection.toForwarded(toProblem(error))
   })
   app.get(
     '/verify',
@@ -118,11 +105,11 @@ const verifying: FastifyPluginAsyncTypebox = async (app) => {
         description:
           'Forward authentication, for `auth_request` of nginx, Traefik, and Caddy. The proxy passes on the credential and the headers below. A refusal is 401 or 403, with its code in `X-Auth-Error`. A cookie is renewed at most once a minute.',
         tags: ['sessions'],
-        headers: VerifyHeaders,
-        querystring: VerifyQuery,
+        headers: schemas.VerifyHeaders,
+        querystring: schemas.VerifyQuery,
         response: responsesBy(
-          forwardedStatusOf,
-          { 200: VerifyReply },
+          introspection.forwardedStatusOf,
+          { 200: schemas.VerifyReply },
           'permission_denied',
           'subscription_inactive',
           'feature_not_in_plan',
@@ -130,8 +117,8 @@ const verifying: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async ({ session, query }, reply) => {
-      requireRights(session, query)
-      return reply.headers(headersOf(session)).send()
+      introspection.requireRights(session, query)
+      return reply.headers(introspection.headersOf(session)).send()
     },
   )
 }

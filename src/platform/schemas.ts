@@ -1,4 +1,4 @@
-import { Type } from '@fastify/type-provider-typebox'
+import { type Static, Type } from '@fastify/type-provider-typebox'
 import { field, object, Time, Uuid } from '../http/fields.ts'
 
 const word = (description: string, example: string) =>
@@ -74,6 +74,7 @@ export const VerifyQuery = Type.Object(
   },
   { additionalProperties: false },
 )
+export type VerifyQuery = Static<typeof VerifyQuery>
 
 const sent = (description: string) => ({ type: 'string', description })
 
