@@ -48,11 +48,7 @@ export async function insertOfSession(db: Executor, companyId: string, challenge
   return await insertFor(db, member, challenge)
 }
 
-async function insertFor(
-  db: Executor,
-  member: RawBuilder<unknown>,
-  challenge: NewChallenge,
-): Promise<boolean> {
+async function insertFor(db: Executor, member: RawBuilder<unknown>, challenge: NewChallenge) {
   const { numAffectedRows } = await sql`
     with member as (${member})
     insert into second_factor_challenges (company_id, user_id, challenge_hash, purpose, mode, session_id, password_proven,

@@ -114,12 +114,7 @@ export async function proveMailbox(
 }
 
 /** False if the member has a second factor instead. @throws Problem invalid_request */
-export async function consumeCode(
-  tx: Tx,
-  member: MemberIds,
-  owner: Prover,
-  checked: Checked,
-): Promise<boolean> {
+export async function consumeCode(tx: Tx, member: MemberIds, owner: Prover, checked: Checked) {
   const isProven = await proveMailbox(tx, member, owner, checked)
   if (isProven) await codes.consumeMailedCode(tx, member.companyId, member.userId)
   return isProven

@@ -1,5 +1,5 @@
 import { isConcerned, type MemberIds } from '../company/account.ts'
-import type { Digests, KeyedDigest } from '../crypto/digests.ts'
+import type { Digests } from '../crypto/digests.ts'
 import { normalizeCode } from '../crypto/totp.ts'
 import type { Tx } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
@@ -84,11 +84,7 @@ export async function settle(
   await audit(action, { subject: id, details: { kind } })
 }
 
-export async function storeNewCodes(
-  { system, digests }: Context,
-  tx: Tx,
-  member: MemberIds,
-): Promise<string[]> {
+export async function storeNewCodes({ system, digests }: Context, tx: Tx, member: MemberIds) {
   const codes = newRecoveryCodes(system)
   const stored = codes.flatMap((code) => digestsOfCode(digests, member, code).slice(0, 1))
   await replaceRecoveryCodes(tx, member.companyId, member.userId, stored)
@@ -111,11 +107,7 @@ export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): 
 }
 
 /** Under all master keys; none if the text can't be a code. */
-export function digestsOfCode(
-  digests: Digests,
-  { companyId, userId }: MemberIds,
-  code: string,
-): KeyedDigest[] {
+export function digestsOfCode(digests: Digests, { companyId, userId }: MemberIds, code: string) {
   const letters = normalizeCode(code).toUpperCase().replaceAll('O', '0').replace(/[IL]/g, '1')
   const hasLength = letters.length === LENGTH || letters.length === EARLIER_LENGTH
   const isCode = hasLength && [...letters].every((letter) => ALPHABET.includes(letter))
