@@ -40,7 +40,7 @@ const eventTable = itemTable<EventItem>({
   spellings: ['text', ({ data }) => data.spellings],
 })
 
-/** One outcome per item, in order. Items must be different events; their key order keeps statements from deadlocks. */
+/** One outcome per item, in order, of different events. Rows go in key order, so that statements never deadlock. */
 export async function storeEvents(
   db: Executor,
   items: EventItem[],

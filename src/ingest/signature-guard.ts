@@ -27,7 +27,7 @@ declare module 'fastify' {
   }
 }
 
-/** Headers, time, and limit are checked before the body is read, the signature before it is parsed. */
+/** Checks headers, time, and limit before it reads the body, and the signature before it parses the body. */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system } = context
   const { signingSecrets, refusals } = app

@@ -182,7 +182,7 @@ async function settleAdded(
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
   await consumeMailedCode(tx, companyId, userId)
   await settle(act, actor, owner, { action: 'second_factor_add', ...added })
-  // The session has used the new factor. Its time stays that of the password.
+  // The session has used the new factor. Its `auth_time` stays, because the user gave the password then.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)
   return codes

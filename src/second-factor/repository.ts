@@ -182,7 +182,7 @@ export async function storeKinds(tx: Tx, companyId: string, userId: string): Pro
   return user?.kinds ?? []
 }
 
-/** Returns the handle of the member's passkeys: `handle`, unless there was one. Undefined for inactive members. */
+/** Returns the handle of the member's passkeys: `handle`, unless there was one. Inactive members get no new one. */
 export async function giveHandle(db: Executor, companyId: string, userId: string, handle: Buffer) {
   await updatingUser(db, companyId, userId)
     .set({ passkey_handle: handle })

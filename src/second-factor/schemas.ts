@@ -4,7 +4,7 @@ import { body, field, Id, MailCode, object, optionalBody, Time, Uuid } from '../
 export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type Method = (typeof METHODS)[number]
 
-/** In WebAuthn's JSON. The body limit also bounds it. */
+/** As in WebAuthn's JSON. The body limit bounds them together. */
 const bytes = (description: string) =>
   Type.String({
     pattern: '^[A-Za-z0-9_-]*$',

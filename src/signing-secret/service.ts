@@ -14,7 +14,7 @@ const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
 const MAX_CACHED = 10_000
 
-/** By its version, the database confirms that the key is still valid. */
+/** The database confirms by `version` that the key is still valid. */
 export interface SigningSecret {
   version: number
   key: Buffer
