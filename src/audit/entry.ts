@@ -1,18 +1,17 @@
 import { NIL_ID, newId, type System } from '../system.ts'
 
-/** One entry of the audit trail: who did what, when, from where, and with which outcome. */
 export interface AuditEntry {
   auditId: string
   occurredAt: Date
   action: string
   outcome: string
-  /** A user's id, `operator`, or null if nobody proved who they are; never an e-mail. */
+  /** A user's id, `operator`, or null if nobody proved who they are. Never an email. */
   actor: string | null
-  /** The id of a user or key, or an invited e-mail, which a trigger stores apart. */
+  /** The id of a user or key, or an invited email, which a trigger stores apart. */
   subject?: string | undefined
   sessionId?: string | undefined
   ipAddress?: string | undefined
-  /** No IP addresses, e-mails or secrets. */
+  /** No IP addresses, emails, or secrets. */
   details?: Record<string, unknown> | undefined
 }
 
@@ -24,7 +23,7 @@ export function newEntry(
   return { ...about, auditId: newId(system), occurredAt }
 }
 
-/** For the log and the audit trail; the client is not told. */
+/** For the log and the audit trail. Clients do not learn them. */
 export const REFUSAL_REASONS = [
   'unknown_company',
   'company_suspended',
@@ -35,9 +34,9 @@ export const REFUSAL_REASONS = [
   'email_not_verified',
   'token_mode_only',
   'factor_missing',
-  // For a minute that has no room for further rows.
+  // The minute has no room for more rows.
   'other',
-  // From instances that told no reason.
+  // Releases from before reasons were recorded.
   'refused',
 ] as const
 
@@ -46,7 +45,7 @@ export type RefusalReason = (typeof REFUSAL_REASONS)[number]
 /** The company id of entries that concern no single company. */
 export const PLATFORM = NIL_ID
 
-/** Every action, with its description, in the order of the document. */
+/** In the order of the OpenAPI document. */
 export const ACTIONS = {
   sign_in: 'A session was opened',
   second_factor: 'A second factor was wrong',

@@ -4,13 +4,10 @@ import { overloaded } from '../errors.ts'
 import { type Filter, findNames, listTrail, type Position, type TrailEntry } from './repository.ts'
 import { CSV_COLUMNS } from './schemas.ts'
 
-/** The audit trail as a file. */
-
 export const NDJSON = 'application/x-ndjson'
 export const CSV = 'text/csv'
 type Format = typeof NDJSON | typeof CSV
 
-/** Rows that are read at once. */
 const ROWS = 500
 
 type Line = ReturnType<typeof toReply> & { actorName: string | null; subjectName: string | null }
@@ -23,7 +20,7 @@ const WRITERS: Record<Format, { header: string; write(line: Line): string }> = {
   },
 }
 
-/** As fast as the client takes them, without a connection to the database meanwhile. */
+/** Reads as fast as the client does, and uses no database connection between pages. */
 export async function* exportTrail(
   db: Executor,
   companyId: string,
@@ -36,7 +33,7 @@ export async function* exportTrail(
     const page = { ...filter, after, max: ROWS }
     const entries = await listTrail(db, companyId, page).catch(throwOverloaded)
     const names = await findNames(db, companyId, entries).catch(throwOverloaded)
-    // Not before the first rows are read: until then, the client can get a problem instead.
+    // After the first read: until then, the client can get a problem instead.
     if (header && !after) yield header
     const nameOf = (id: string | null) => (id !== null && names[id]) || null
     for (const entry of entries)
@@ -46,7 +43,7 @@ export async function* exportTrail(
   } while (after)
 }
 
-/** @throws Problem overloaded; the error, if it has another cause than the trail's size */
+/** @throws Problem overloaded if the trail is too large to read in time; otherwise the error */
 export function throwOverloaded(error: unknown): never {
   throw isTooSlow(error)
     ? overloaded('Reading the audit trail took too long. Retry with a narrower filter.')
@@ -68,7 +65,7 @@ function toRow(cells: readonly string[]): string {
 }
 
 function toCell(text: string): string {
-  // A spreadsheet would run it as a formula (CWE-1236). Where lists are separated by `;`, a cell also begins there, in quotes or not.
+  // Spreadsheets would run it as a formula (CWE-1236). In some locales, a cell also starts after `;`, quoted or not.
   const harmless = text.replaceAll(/^(?=[=+\-@\t\r])|(?<=;)(?="*[=+\-@])/g, "'")
   return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }

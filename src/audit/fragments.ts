@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { countEach } from '../limits/counters-repository.ts'
 import type { AuditEntry } from './entry.ts'
 
-/** Audit entries in the statement that they record. A trigger stores IP addresses and e-mails apart. */
+/** Entries are written in the statement that they record. A trigger stores IP addresses and emails apart. */
 
 const insertInto = sql`insert into audit_events
   (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address,
@@ -19,7 +19,7 @@ export function auditOne(companyId: string, entry: AuditEntry) {
   return sql`${insertInto} values (${auditValues(companyId, entry)})`
 }
 
-/** `source` is a common table expression; without a row there is no entry. */
+/** `source` is a common table expression. If it has no row, there is no entry. */
 export function auditIfAny(source: string, companyId: string, entry: AuditEntry) {
   return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
 }
@@ -31,7 +31,7 @@ type Expressions = Record<
   details?: RawBuilder<unknown>
 }
 
-/** An entry for each row of `source`, the part of a statement after `from`. */
+/** One entry per row of `source`, the part of a statement after `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
   const { companyId, auditId, occurredAt, action, outcome, actor, sessionId, ipAddress } = entry
   const { details = sql`null` } = entry
@@ -41,13 +41,12 @@ export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
     from ${source}`
 }
 
-/** By minute and company: of known clients, of strangers, and one row for the rest. */
+/** Per minute and company, plus one row for the rest. */
 const MAX_ROWS = { known: 10, strangers: 9 }
 
 /**
- * Sums up refused sign-ins by company, minute, network, reason and member: at most 20 rows per company and
- * minute, so a flood writes little and hides no known clients. A counter gives out the rows to all instances.
- * `source` is a common table expression. Rows are inserted in key order, so statements never deadlock.
+ * At most 20 rows per company and minute, which a counter gives out to all instances: a flood writes little and
+ * hides no known clients. `source` is a common table expression. Inserts in key order never deadlock.
  */
 export function summingUpRefusedSignIns(source: string) {
   return sql`
@@ -98,13 +97,12 @@ export function summingUpRefusedSignIns(source: string) {
     )`
 }
 
-/** Of service accounts, by minute and account, beside one row for the rest. */
+/** Per minute and account, plus one row for the rest. */
 const MAX_NETWORKS = 19
 
 /**
- * Common table expressions. `opened` has a row for each sign-in: whether it `superseded` a session, and how many sign-ins of the
- * account the statement's snapshot does not show (`unseen`), which can each have added a network. The service accounts in it are
- * locked, so no other statement waits for the sums.
+ * `opened` has a row per sign-in: whether it `superseded` a session, and how many sign-ins of the account the snapshot
+ * does not show (`unseen`): each may have added a network. Its accounts are locked, so no statement waits for the sums.
  */
 export function summingUpServiceSignIns(opened: string) {
   return sql`

@@ -20,10 +20,7 @@ export async function forgetEmail(db: Executor, companyId: string, email: string
     where company_id = ${companyId} and last_email = ${email}`.execute(db)
 }
 
-/**
- * Refused sign-ins of a minute are one entry for each network, reason and member; those of service accounts, for each network.
- * `ipAddress` and an e-mail as `subject` are null once they are too old.
- */
+/** `ipAddress`, and a `subject` that is an email, become null when they are too old. */
 export interface TrailEntry {
   id: string
   occurredAt: Date
@@ -34,13 +31,11 @@ export interface TrailEntry {
   details: Record<string, unknown> | null
   sessionId: string | null
   ipAddress: string | null
-  /** Null unless it is a refused sign-in. */
   reason: RefusalReason | null
-  /** Null unless it is a sum. */
   count: number | null
 }
 
-/** `from` is the first moment, `to` the one after the last. */
+/** `from` is inclusive, `to` exclusive. */
 export interface Filter {
   action?: string | undefined
   actor?: string | undefined
@@ -48,7 +43,6 @@ export interface Filter {
   to?: Date | undefined
 }
 
-/** After the entry of this time and id. */
 export interface Position {
   time: Date
   id: string
@@ -69,7 +63,7 @@ function ifGiven<Value>(value: Value | undefined, condition: (value: Value) => R
   return value === undefined ? sql`true` : condition(value)
 }
 
-/** The newest first, without refused sign-ins. */
+/** Without refused sign-ins. */
 export async function listEntries(
   db: Executor,
   companyId: string,
@@ -98,13 +92,11 @@ const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in'
   null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
   coalesce(r.reason, 'refused') as reason, r.count`
 
-/** As an entry of the trail, of row `s`. */
 const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
   s.user_id::text as actor, null as subject,
   case when s.superseded > 0 then json_build_object('superseded', s.superseded) end as details,
   null::uuid as "sessionId", s.ip_address as "ipAddress", null as reason, s.count`
 
-/** With refused sign-ins, the newest first. */
 export async function listTrail(
   db: Executor,
   companyId: string,
@@ -141,7 +133,7 @@ export async function listTrail(
   return rows
 }
 
-/** By id, of the users among these ids; a deleted one has none. */
+/** By id. Deleted users have no name. */
 export async function findNames(
   db: Executor,
   companyId: string,
@@ -157,12 +149,11 @@ export async function findNames(
 
 type Day = Static<typeof DailyReply>['days'][number]
 
-/** What a session does by itself changes nothing for others. */
+/** These concern only the user's own session, so they do not count as changes. */
 const OF_SESSIONS = sql`('sign_in', 'logout', 'session_end', 'refresh', 'reauthenticate')`
 
 const sumOf = (which: RawBuilder<unknown>) => sql`coalesce(sum(count) filter (where ${which}), 0)::int`
 
-/** Of the last `days` days in UTC, the oldest first. */
 export async function countDaily(
   db: Executor,
   companyId: string,
@@ -181,7 +172,7 @@ export async function countDaily(
   return rows
 }
 
-/** The newest first; of a person, also those whose last e-mail was theirs. */
+/** For a person, also those whose last email was theirs. */
 export async function listRefusedSignIns(
   db: Executor,
   companyId: string,
@@ -209,7 +200,6 @@ export async function listRefusedSignIns(
     .execute()
 }
 
-/** Sign-ins of service accounts, the newest first; with `userId`, only of this account. */
 export async function listServiceSignIns(
   db: Executor,
   companyId: string,

@@ -20,10 +20,8 @@ import {
 
 const operation = operationsOf('audit')
 
-/** The audit trail of the company; behind the permission guard. */
 const routes: Routes<Context> = async (app, { context: { auditDb: db, config, system } }) => {
   const admit = createCompanyAdmission(config.limits.auditReads)
-  /** Companies whose trail is being exported. */
   const exporting = new Set<string>()
 
   app.get(

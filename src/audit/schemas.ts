@@ -82,7 +82,7 @@ const ExportedEntry = object('ExportedAuditEntry', 'One entry of the audit trail
   subjectName: orNull('The name of the subject, if that is a member', 'Bob'),
 })
 
-/** A stream of entries, one a line. */
+/** A stream with one entry per line. */
 export const EntryLines = Type.Unsafe<Readable>(ExportedEntry)
 export const CsvLines = Type.Unsafe<Readable>(
   Type.String({

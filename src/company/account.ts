@@ -1,7 +1,7 @@
 import type { RowOf } from '../database/columns.ts'
 import type { SubscriptionStatus } from '../database/schema.ts'
 
-/** A user's identity and present rights: the columns of the view `accounts`, without its key. */
+/** A user's identity and current rights: the columns of the view `accounts`, without its key. */
 export const ACCOUNT_COLUMNS = {
   email: 'email',
   name: 'name',
@@ -40,7 +40,7 @@ export function isInForce({ subscriptionStatus }: Pick<Account, 'subscriptionSta
   return subscriptionStatus !== 'canceled' && subscriptionStatus !== 'suspended'
 }
 
-/** Whether the policy of the company requires a second factor of this user. */
+/** Whether the company's policy requires a second factor for this user. */
 export function isConcerned(user: Pick<Account, 'userKind' | 'role' | 'secondFactorPolicy'>): boolean {
   if (user.userKind !== 'person') return false
   const policy = user.secondFactorPolicy
@@ -55,7 +55,7 @@ export const SUBSCRIPTION_STATUSES = [
   'suspended',
 ] as const satisfies readonly SubscriptionStatus[]
 
-/** As migrations seed them; PLAN_FEATURES and ROLE_PERMISSIONS are for documents. What holds is in the database. */
+/** As migrations seed them. PLAN_FEATURES and ROLE_PERMISSIONS are for documents only: the database decides. */
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export const PLANS = ['starter', 'growth', 'enterprise'] as const
 export const PLAN_FEATURES = {

@@ -3,20 +3,20 @@ import { invalidField } from '../errors.ts'
 import { isEmail, normalizeEmail } from '../http/email-address.ts'
 import { PLANS, ROLES } from './account.ts'
 
-/** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
+/** Checks names, emails, and passwords. Names and emails are returned in their stored form. */
 
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,100}$/u
-/** Persian, Indic scripts and emoji need these between other characters. */
+/** Persian, Indic scripts, and emoji need these between other characters. */
 const JOINERS = /[\u200c\u200d]/g
-// Zero-width characters, soft hyphens and direction marks can make two names look the same. A joiner is
-// accepted after a visible character and before another character that is no joiner.
+// Zero-width characters, soft hyphens, and direction marks can make two names look the same. A joiner is
+// accepted after a visible character and before a character that is not a joiner.
 const INVISIBLE =
   /(?![\u200c\u200d])\p{Cf}|(?<![^\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\u200c\u200d])/u
 
 /** @throws Problem invalid_request */
 export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'): string {
   const email = normalizeEmail(text)
-  // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
+  // Some mail servers decode an encoded word (RFC 2047) and then deliver to a different email.
   if (!isEmail(email) || email.includes('=?')) throw invalidField(field, 'must be an e-mail address')
   if (email.endsWith('@service.invalid'))
     throw invalidField(field, 'must not be at service.invalid, which is for service accounts')
@@ -39,7 +39,7 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
 
 const WORDS = ['gatehouse', ...ROLES, ...PLANS]
 
-/** Slow, so not for a transaction. @throws Problem invalid_request, overloaded */
+/** Slow: call it outside transactions. @throws Problem invalid_request, overloaded */
 export async function checkPassword(
   field: 'password' | 'newPassword',
   password: string,
@@ -50,7 +50,7 @@ export async function checkPassword(
   if (fault) throw invalidField(field, fault)
 }
 
-/** The name is the email by default. The password's check costs more, so it is apart. @throws Problem invalid_request */
+/** The name defaults to the email. Does not check the password, which is slow. @throws Problem invalid_request */
 export function checkNewCompany(given: { companyName: string; name?: string | undefined; email: string }) {
   const email = checkEmail(given.email)
   const companyName = checkName('companyName', given.companyName)

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 
-/** Which company has which handle, and for whom former ones are reserved. */
+/** Handles of companies. A previous handle stays reserved for its company. */
 
-/** For all other companies. The last two stay reserved for as long as the company exists. */
+/** The last two previous handles stay reserved for as long as the company exists. */
 const RESERVED = sql`interval '90 days'`
 const KEPT = 2
 
@@ -16,7 +16,7 @@ export async function findByHandle(db: Executor, handle: string): Promise<string
   return row?.company_id
 }
 
-/** Locks the company, so that its changes go one after the other. Undefined if it is being deleted. */
+/** Locks the company, so that its changes run one at a time. Undefined if it is being deleted. */
 export async function findCompanyNames(tx: Tx, companyId: string) {
   return await tx
     .selectFrom('companies')
@@ -27,7 +27,7 @@ export async function findCompanyNames(tx: Tx, companyId: string) {
     .executeTakeFirst()
 }
 
-/** For a company that is locked. False if another one has the handle, or it is reserved for that. */
+/** Lock the company first. False if a different company has or reserves the handle. */
 export async function claimHandle(tx: Tx, companyId: string, handle: string, now: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`
     with claimed as (
@@ -51,7 +51,6 @@ export async function claimHandle(tx: Tx, companyId: string, handle: string, now
   return true
 }
 
-/** Of a company whose deletion has begun. */
 export async function releaseHandles(tx: Tx, companyId: string, now: Date): Promise<void> {
   await sql`
     with released as (

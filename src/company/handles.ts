@@ -4,15 +4,12 @@ import { invalidField } from '../errors.ts'
 import { ID, type System } from '../system.ts'
 import { claimHandle, findByHandle, findCompanyNames } from './handles-repository.ts'
 
-/**
- * Handles: what people type in place of a company's id. With a cell they end in its name, so that what stands in front can
- * tell from a handle alone which deployment has the company.
- */
+/** People type handles instead of ids. Handles end in the cell's name, so that a proxy can route by them. */
 
 const MAX_LENGTH = 40
 const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
 const DIGITS = 4
-/** What could pass for the platform, or for a page of it. */
+/** These could pass for the platform or its pages. */
 const RESERVED = [
   'about,abuse,account,admin,administrator,api,app,assets,auth,billing,blog,company,contact,demo,dashboard,docs',
   'gatehouse,help,hostmaster,info,legal,login,logout,mail,mailer-daemon,noreply,no-reply,null,official,operator',
@@ -22,7 +19,7 @@ const RESERVED = [
 
 const suffixOf = (cell: string | undefined) => (cell === undefined ? '' : `-${cell}`)
 
-/** A handle in the form in which it is stored. @throws Problem invalid_request */
+/** Returns the handle in its stored form. @throws Problem invalid_request */
 export function checkHandle(text: string, cell: string | undefined): string {
   const handle = text.toLowerCase()
   if (!FORM.test(handle) || ID.test(handle))
@@ -37,7 +34,7 @@ export function checkHandle(text: string, cell: string | undefined): string {
   return handle
 }
 
-/** Gives a company that has none one from its name. The digits tell nothing of other companies, and are more if it is taken. */
+/** Derives a missing handle from the name. Random digits reveal nothing about other companies. */
 export async function giveHandle(
   tx: Tx,
   { system, config: { cell } }: { system: System; config: { cell: string | undefined } },
@@ -56,10 +53,10 @@ export async function giveHandle(
   }
 }
 
-/** Letters that NFKD leaves whole. */
+/** Letters that NFKD does not decompose. */
 const LATIN: Record<string, string> = { ł: 'l', ø: 'o', đ: 'd', ð: 'd', ß: 'ss', æ: 'ae', œ: 'oe', þ: 'th' }
 
-/** Latin letters and digits of a name, from the first letter on. */
+/** Latin letters and digits of a name, starting with a letter. */
 function wordsOf(name: string): string {
   const latin = name
     .normalize('NFKD')
@@ -71,13 +68,12 @@ function wordsOf(name: string): string {
   return latin === '' ? 'company' : latin
 }
 
-/** A company as a request names it: by id, or by handle. */
 export interface NamedCompany {
   companyId?: string | undefined
   company?: string | undefined
 }
 
-/** Either is in lower case; ids have several spellings. @throws Problem invalid_request unless one is given */
+/** Returns lower case, because ids have several spellings. @throws Problem invalid_request unless one is given */
 export function readNamedCompany({
   companyId,
   company,
@@ -91,7 +87,7 @@ export function readNamedCompany({
   return { handle }
 }
 
-/** Of a handle that no company has: an id that no company can have, so that it is counted and answered as such (RFC 9562, section 5.8). */
+/** For a handle without a company: an id that no company can have (RFC 9562, section 5.8), so limits apply. */
 export function nobodysId(handle: string): string {
   const bytes = createHash('sha256').update(handle).digest().subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
@@ -99,7 +95,6 @@ export function nobodysId(handle: string): string {
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** The id of the company that is named; see `nobodysId`. */
 export async function resolveCompany(db: Executor, named: ReturnType<typeof readNamedCompany>) {
   if ('companyId' in named) return named.companyId
   return (await findByHandle(db, named.handle)) ?? nobodysId(named.handle)

@@ -8,7 +8,7 @@ import type { Database } from '../database/schema.ts'
 import { ACCOUNT_COLUMNS, type Account } from './account.ts'
 import { updatingUser } from './repository.ts'
 
-/** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
+/** The columns of users that sign-in needs: password hash, email verification, lockout. */
 
 type EmailItem = Pick<Account, 'companyId' | 'email'>
 
@@ -34,7 +34,7 @@ function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'us
   )
 }
 
-/** False if the stored hash is not `before`, or user or company is not active. */
+/** False if the stored hash is not `before`, or the user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
   companyId: string,
@@ -50,7 +50,7 @@ export async function replacePasswordHash(
   return numUpdatedRows > 0n
 }
 
-/** Undefined unless user and company are active. `isFirst`: it was not proven before. */
+/** Undefined unless user and company are active. `isFirst`: the email was not proven before. */
 export async function proveEmail(
   db: Executor,
   companyId: string,
@@ -85,7 +85,7 @@ export async function findPendingEmail(db: Executor, companyId: string, userId: 
     .executeTakeFirst()
 }
 
-/** False if another e-mail was requested since, or user or company is not active. Throws if it is taken. */
+/** False if a newer request replaced it, or the user or company is not active. Throws if the email is taken. */
 export async function takePendingEmail(
   tx: Tx,
   companyId: string,
@@ -101,7 +101,7 @@ export async function takePendingEmail(
   return numUpdatedRows > 0n
 }
 
-/** Throws if `email` is taken. Returns the one before; removes a requested one, and the password. */
+/** Returns the previous email. Removes a requested email and the password too. Throws if `email` is taken. */
 export async function restoreEmail(tx: Tx, companyId: string, userId: string, email: string) {
   const { rows } = await sql<{ former: string }>`
     with former as (
@@ -118,7 +118,6 @@ export async function restoreEmail(tx: Tx, companyId: string, userId: string, em
 
 const MAX_COMPANIES = 50
 
-/** Active companies in which the e-mail is proven and can sign in. */
 export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: string) {
   return await db
     .selectFrom('users as u')
@@ -149,7 +148,6 @@ export async function findPasswordHash(db: Executor, companyId: string, userId: 
   return user?.passwordHash
 }
 
-/** With the audit entry of the last guess. */
 export async function noteLockout(db: Executor, companyId: string, userId: string, audit: AuditEntry) {
   await sql`
     with noted as (
@@ -158,7 +156,7 @@ export async function noteLockout(db: Executor, companyId: string, userId: strin
     select`.execute(db)
 }
 
-/** For a user who signs in with that password; true for one of several concurrent calls. */
+/** True for only one of several concurrent sign-ins with this password. */
 export async function clearLockout(db: Executor, companyId: string, userId: string, passwordHash: string) {
   const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ locked_out_at: null })
@@ -169,7 +167,7 @@ export async function clearLockout(db: Executor, companyId: string, userId: stri
   return numUpdatedRows > 0n
 }
 
-/** Removes the password after so many wrong codes, and resets their count; false if there were fewer. */
+/** Removes the password after `wrongCodes` wrong codes. False if there were fewer. */
 export async function clearGuessedPassword(tx: Tx, companyId: string, userId: string, wrongCodes: number) {
   const { numUpdatedRows } = await updatingUser(tx, companyId, userId)
     .set({ password_hash: '', wrong_codes: 0 })
@@ -179,7 +177,7 @@ export async function clearGuessedPassword(tx: Tx, companyId: string, userId: st
   return numUpdatedRows > 0n
 }
 
-/** Returns how many there were in a row. */
+/** Returns the number of wrong codes in a row. */
 export async function countWrongCode(db: Executor, companyId: string, userId: string): Promise<number> {
   const user = await updatingUser(db, companyId, userId)
     .set((eb) => ({ wrong_codes: eb('wrong_codes', '+', 1) }))
@@ -188,7 +186,7 @@ export async function countWrongCode(db: Executor, companyId: string, userId: st
   return user?.count ?? 0
 }
 
-/** Returns the e-mail of the user. */
+/** Returns the user's email. */
 export async function forgetWrongCodes(tx: Tx, companyId: string, userId: string): Promise<string> {
   const user = await updatingUser(tx, companyId, userId)
     .set({ wrong_codes: 0 })

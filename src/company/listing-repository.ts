@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** What operators see of companies and their users. */
+/** Companies and users as operators see them. */
 
 function selectCompanies(db: Executor) {
   return db
@@ -27,7 +27,6 @@ export async function listCompaniesAcrossCompanies(db: Executor, limit: number) 
     .execute()
 }
 
-/** `admins` are the active ones. */
 export async function findCompany(db: Executor, companyId: string) {
   return await selectCompanies(db)
     .leftJoin('signing_secrets as v', 'v.company_id', 'c.company_id')
@@ -42,7 +41,7 @@ export async function findCompany(db: Executor, companyId: string) {
     .executeTakeFirst()
 }
 
-/** Without deleted ones, the only ones without an email. */
+/** Only deleted users have no email. */
 function selectUsers(db: Executor, companyId: string) {
   return db
     .selectFrom('users')

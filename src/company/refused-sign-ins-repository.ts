@@ -11,14 +11,13 @@ export interface RefusedSignIn {
   network: string
   ipAddress: string
   reason: RefusalReason
-  /** Of the e-mail; null if there is none. */
   userId: string | null
-  /** Whether network or device are known for the user. */
+  /** The user's network or device is known. */
   isKnown: boolean
   at: Date
-  /** The last guess of its network within the limit: the user is then marked as locked out. */
+  /** The network's last guess within the limit: marks the user as locked out. */
   isLockout: boolean
-  /** The last guess of all networks within the limit: the user is then told, once a day. */
+  /** The last guess within the limit of all networks: the user gets an email, at most once a day. */
   isGuessed: boolean
   mailId: string
 }
@@ -61,10 +60,7 @@ const mailGuessed = mailEach(sql`noted where is_told`, {
   createdAt: sql`at`,
 })
 
-/**
- * Records refused sign-ins: one statement, commit and row for each, so that the time of the answer does not
- * reveal whether company and user exist. Companies that do not exist share one sum.
- */
+/** One statement, commit, and row each, so that response times do not reveal whether company and user exist. */
 export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[]): Promise<void> {
   await sql`
     with item as (select * from ${refusedTable(items)}), locked as (${locked}), noted as (

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 
-/** Removes companies. For the rows of other tables, see operator/company-deletion.ts. */
+/** Removes companies. operator/company-deletion.ts removes the rows of other tables. */
 
 /** Ends all access and cannot be undone. False if there is no such company. */
 export async function markDeleting(db: Executor, companyId: string): Promise<boolean> {
@@ -15,7 +15,7 @@ export async function blankCompany(db: Executor, companyId: string): Promise<voi
   await sql`update companies set name = '' where company_id = ${companyId} and name <> ''`.execute(db)
 }
 
-/** False if other rows are left, or requests from before the deletion (a minute at most) can add some. */
+/** False if other rows are left, or requests from before the deletion (at most a minute) can still add some. */
 export async function removeCompany(db: Executor, companyId: string): Promise<boolean> {
   const { rows } = await sql`
     with settled as (
@@ -47,7 +47,6 @@ const nobodyVerified = sql`not exists (
   select from users v where v.company_id = c.company_id and v.email_verified_at is not null
 )`
 
-/** Opened before `before`; no user has ever verified an e-mail. */
 export async function listUnverifiedAcrossCompanies(db: Executor, before: Date, max: number) {
   const { rows } = await sql<{ companyId: string }>`
     select distinct c.company_id as "companyId" from users u join companies c on c.company_id = u.company_id
@@ -57,7 +56,7 @@ export async function listUnverifiedAcrossCompanies(db: Executor, before: Date, 
   return rows.map(({ companyId }) => companyId)
 }
 
-/** Locks company and users against a verification or a new user: what waited finds the users disabled. */
+/** Locks company and users: a concurrent verification or new user waits, and then finds the users disabled. */
 export async function markUnverified(tx: Tx, companyId: string): Promise<boolean> {
   await sql`select from companies where company_id = ${companyId} for update`.execute(tx)
   await sql`select from users where company_id = ${companyId} order by user_id for update`.execute(tx)

@@ -3,12 +3,11 @@ import type { Executor, Tx } from '../database/connect.ts'
 import type { Database, SecondFactorPolicy, SubscriptionStatus, UserKind } from '../database/schema.ts'
 import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
-/** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
+/** Companies, subscriptions, and users. Statements for sign-in are in identity-repository.ts. */
 
 export interface NewUser {
   userId: string
   kind?: UserKind | undefined
-  /** Default: production. */
   assignments?: string[] | undefined
   email: string
   name: string
@@ -21,7 +20,7 @@ export interface NewUser {
   invitedBy?: string | null | undefined
 }
 
-/** On a trial. False if the id already exists. */
+/** False if the id already exists. */
 export async function insertCompany(
   tx: Tx,
   companyId: string,
@@ -40,12 +39,12 @@ export async function insertCompany(
   return true
 }
 
-/** In which names are searched: accents and case aside. */
+/** Search ignores accents and case. */
 export function searchFormOf(text: string): string {
   return text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
 }
 
-/** False if the company already has a user with that e-mail. */
+/** False if the company already has a user with this email. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('users')
@@ -139,7 +138,7 @@ export async function lockUser(tx: Tx, companyId: string, userId: string): Promi
 const isActiveAdmin = ({ and }: ExpressionBuilder<Database, 'users'>) =>
   and({ role: 'admin', kind: 'person', status: 'active' })
 
-/** In key order, as an admin who changes the user. Of two admins who leave at once, the second sees one. */
+/** Locks in key order, like admins' changes. Of two admins who leave at the same time, the second sees one. */
 export async function lockUserAndActiveAdmins(tx: Tx, companyId: string, userId: string): Promise<string[]> {
   const rows = await tx
     .selectFrom('users')
@@ -152,7 +151,6 @@ export async function lockUserAndActiveAdmins(tx: Tx, companyId: string, userId:
   return rows.filter((row) => row.isActiveAdmin).map((row) => row.userId)
 }
 
-/** False if there is no such company. */
 export async function setSubscription(
   db: Executor,
   companyId: string,
@@ -166,7 +164,7 @@ export async function setSubscription(
   return numUpdatedRows > 0n
 }
 
-/** `concerned`, by setting: how many active people have no second factor and would need one. */
+/** `concerned`: how many active people have no second factor and would need one, by setting. */
 export async function findSecurity(db: Executor, companyId: string) {
   const row = await db
     .selectFrom('companies as c')
@@ -193,7 +191,6 @@ export async function findSecurity(db: Executor, companyId: string) {
 
 export type Security = NonNullable<Awaited<ReturnType<typeof findSecurity>>>
 
-/** Locks the company until the transaction ends. */
 export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy | undefined> {
   const company = await tx
     .selectFrom('companies')

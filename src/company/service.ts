@@ -4,7 +4,7 @@ import { invalidField, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import * as repository from './repository.ts'
 
-/** Creates and changes companies and their users, always in a transaction that is passed in. */
+/** Creates and changes companies and their users, in the caller's transaction. */
 
 const TRIAL_MS = 14 * 86_400_000
 
@@ -32,7 +32,7 @@ export async function openCompany(
   return { companyId, userId, isNew }
 }
 
-/** Undefined if the company already has a user with that e-mail. */
+/** Undefined if the company already has a user with this email. */
 export async function addUser(tx: Tx, system: System, companyId: string, user: NewUser) {
   const userId = newId(system)
   return (await repository.insertUser(tx, companyId, { ...user, userId })) ? userId : undefined
@@ -59,7 +59,6 @@ export async function changeUser(
   if (!(await repository.updateUser(tx, companyId, { userId }, change))) throw noSuchUser()
 }
 
-/** Leaves nothing of a user but the id. */
 export const ERASED = {
   status: 'deleted',
   email: null,
@@ -71,7 +70,7 @@ export const ERASED = {
   last_sign_in_at: null,
 } as const satisfies Parameters<typeof changeUser>[3]
 
-/** Call it before other locks of users, if the user may cease to be an admin. @throws Problem last_admin */
+/** Call it before other locks on users, if the user may stop being an admin. @throws Problem last_admin */
 export async function requireOtherAdmin(tx: Tx, companyId: string, userId: string): Promise<void> {
   const admins = await repository.lockUserAndActiveAdmins(tx, companyId, userId)
   if (admins.length === 1 && admins[0] === userId)

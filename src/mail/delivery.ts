@@ -8,16 +8,16 @@ import { type DueMail, deleteMail, settleMail } from './repository.ts'
 import { countMail, type Decision, refundMail, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
 import { SendFailure, type Transport } from './transport.ts'
 
-/** A mail is tried for a day, and waits for its round for a day. */
+/** Retries, and waiting for a round, end after a day. */
 const MAX_AGE_MS = 86_400_000
 const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
-/** For mails of earlier rounds, if the recipient can get more mail now. */
+/** Lets emails of earlier rounds go first. */
 const ROUND_DELAY_MS = 5_000
 const NOTE_PAUSE_MS = 1_000
 
 interface ComposedLetter extends Letter {
-  /** Runs after a mail server has accepted the letter, again if it fails. */
+  /** Runs after a mail server accepts the letter, and again if it fails. */
   whenSent?(): Promise<void>
 }
 
@@ -25,27 +25,27 @@ export interface DeliveryOptions {
   db: Kysely<Database>
   system: System
   transport: Transport
-  /** Of mails to one e-mail that others can cause. */
+  /** Bounds emails to one recipient that strangers can cause. */
   limit: Limit
-  /** Null if the mail must not be sent, since it has no recipient. */
+  /** Null if the email has no recipient and must not be sent. */
   compose(mail: DueMail, now: number): Promise<(() => Promise<ComposedLetter | null>) | null>
   note(end: 'sent' | 'waiting' | 'postponed' | 'failed' | 'fault', context: Record<string, unknown>): void
 }
 
 export interface Delivery extends DeliveryOptions {
-  /** The sender stops: nothing more is sent. */
+  /** Nothing more is sent. */
   stopping: AbortSignal
-  /** The sender waits no longer for what is being sent. */
+  /** Sending in progress is aborted. */
   stopped: AbortSignal
 }
 
-/** By when the mail server must have answered, and by when that must be stored: both before the lease of the mail ends. */
+/** For the mail server's reply, and for storing it. Both end before the email's lease. */
 interface Deadlines {
   answered: AbortSignal
   noted: AbortSignal
 }
 
-/** One attempt, which never throws. */
+/** One attempt. Never throws. */
 export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Deadlines): Promise<void> {
   const { db, system, transport, limit, stopping, stopped, note } = delivery
   const { mailId, kind, companyId, recipient, attempts: attempt } = mail
@@ -67,7 +67,7 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Dead
     await noteSent(delivery, mail, letter, deadlines.noted)
     note('sent', { ...about, file })
   } catch (error) {
-    // The mail was sent, but that is not stored: after the lease it is sent again.
+    // It was sent, but that is not stored, so it is sent again after the lease.
     if (wasSent) return note('fault', { ...about, err: error })
     const reason = reasonOf(delivery, error)
     const ended = postpone(delivery, mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
@@ -80,17 +80,16 @@ function isLimited({ network, isCounted }: DueMail): boolean {
   return network !== null && !isCounted
 }
 
-/** If others can cause the mail, its recipient gets only so many. */
 async function isNext({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
   if (!isLimited(mail)) return true
   const now = new Date(ms)
   const decision = await db.transaction().execute((tx) => countMail(tx, mail, { limit, now }))
   if (decision?.isCounted) return true
-  // The mail is gone: its link was invalidated, or another sender has it.
+  // The email is gone: its link was invalidated, or a different sender has it.
   if (!decision) return false
   const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
   const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAfter(decision, limit, ms) }
-  // Although the recipient can get more, this mail is not next: the earlier ones must become due, too.
+  // The limit has room, but earlier emails go first, so they must become due.
   if (!decision.freeAt) await wakeNextAcrossCompanies(db, mail.recipient, { limit, now })
   await settleMail(db, mail, { ...end, error: WAITED })
   const { mailId, kind, companyId } = mail
@@ -98,13 +97,13 @@ async function isNext({ db, limit, note }: Delivery, mail: DueMail, ms: number):
   return false
 }
 
-/** If it comes later because of other mails, it waits again. */
+/** An estimate: if other emails go first, it waits again. */
 function dueAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): Date {
   if (!freeAt) return new Date(now + ROUND_DELAY_MS)
   return new Date(freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000)
 }
 
-/** Retries while the database is away, as in a failover: a mail that is not marked as sent is sent again. */
+/** Retries during a database outage, because an email that is not marked as sent is sent again. */
 async function noteSent(
   { db, system, stopping }: Delivery,
   mail: DueMail,
@@ -131,7 +130,7 @@ async function postpone({ db, system, stopping }: Delivery, mail: DueMail, cause
   const now = system.now()
   const error = cause instanceof SendFailure ? cause.message : 'internal'
   if (stopping.aborted) {
-    // The attempt does not count. Another sender can take the mail immediately.
+    // The attempt does not count. A different sender can take the email immediately.
     await settleMail(db, mail, { handedBackUntil: new Date(now), error: null })
     return { end: 'waiting' } as const
   }

@@ -10,12 +10,9 @@ import {
 } from './notices.ts'
 
 /**
- * The text of mails with a link; the others are in notices.ts. For a new one, add it here or there, add its kind to the
- * check of `mail_outbox` in a migration, and call `queueMail` in the transaction of the event that it reports, with the
- * network of the client if a stranger can cause it. member/compose-mail.ts drops it unless its recipient is active.
- *
- * Anyone can register any e-mail under any name, so mail to an unproven e-mail has no chosen text but an inviter's, and
- * chosen text becomes neither markup nor a link.
+ * Emails with a link. Others are in notices.ts. To add one, write it here or there, add its kind to the check of
+ * `mail_outbox` in a migration, and queue it in the event's transaction, with the client's network if a stranger
+ * can cause it. Anyone can register any email under any name, so an unproven email gets only an inviter's text.
  */
 
 export interface Letter {
@@ -25,7 +22,7 @@ export interface Letter {
   links?: { label: string; url: string }[]
 }
 
-/** `page` is the path below the public URL that posts the token, `label` the text of the link. */
+/** `page` is the path of the page that posts the token, `label` the link's text. */
 interface LinkedLetter {
   purpose: TokenPurpose
   page: string
@@ -137,7 +134,7 @@ function undoneBy(until: string): string {
   return `The link works once, until ${until}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another email has a link to choose a new password.`
 }
 
-/** Without links in what a user chose. */
+/** Breaks up links in text that a user chose. */
 function harmless(context: LetterContext): LetterContext {
   const { name, companyName, invitedBy, userAgent, companies, factor, additions, admin } = context
   return {
@@ -161,7 +158,7 @@ function harmlessPerson<Person extends { name: string; email: string }>(person: 
   return { ...person, name: withoutLinks(person.name), email: withoutLinks(person.email) }
 }
 
-/** As plain text and HTML. Text that a user chose is escaped and never becomes markup. */
+/** Text that a user chose is escaped and never becomes markup. */
 export function renderLetter({ name, subject, paragraphs, links = [] }: Letter) {
   const [first = '', ...rest] = paragraphs
   const greeting = name === undefined ? 'Hello,' : `Hello ${name},`
@@ -190,7 +187,7 @@ ${html.join('\n')}
   }
 }
 
-/** Else Apple's mail programs make links of what looks like a telephone number or a place. */
+/** Stops Apple Mail from linking phone numbers and addresses. */
 const NO_LINKS = '<meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no">'
 
 const BUTTON =
@@ -200,10 +197,10 @@ function paragraph(text: string): string {
   return `<p>${escapeHtml(text)}</p>`
 }
 
-/** What joins the parts of a URL, a domain (UTS 46) or an e-mail, before a visible character. */
+/** Separators in URLs, domains (UTS 46), and emails, before a visible character. */
 const JOINS = /[.\u3002\uff0e\uff61@\uff20:\uff1a](?=[^\s\u200a])/g
 
-/** For text that a user chose. A hair space, unlike a zero-width one, ends a word for every mail program. */
+/** A hair space, unlike a zero-width space, ends a word in every mail program. */
 function withoutLinks(text: string): string {
   return text.replace(JOINS, '$&\u200a')
 }

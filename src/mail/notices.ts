@@ -1,27 +1,27 @@
 import type { FactorKind, SecondFactorPolicy } from '../database/schema.ts'
 
-/** Queued with a mail. Other values are read from the account at sending time. */
+/** Queued with an email. Other values are read from the account when it is sent. */
 export interface MailData {
   ipAddress?: string | undefined
   userAgent?: string | undefined
   role?: string | undefined
-  /** The name of the member; undefined if an operator invites. */
+  /** A member's name; undefined if an operator invites. */
   invitedBy?: string | undefined
-  /** The user it is about, if the recipient is not, or not only, their present e-mail. */
+  /** The user it is about, if the recipient can differ from their current email. */
   userId?: string | undefined
-  /** Whether a second factor was proven when another e-mail was requested. */
+  /** A second factor was proven when a new email was requested. */
   isFactorProven?: boolean | undefined
   invitationsWithdrawn?: number | undefined
   factor?: { kind: FactorKind; name: string } | undefined
   isPasswordVoid?: boolean | undefined
-  /** Whether the e-mail was verified just now, and nobody has asked for the mail. */
+  /** Sent after verification, not on request. */
   isJustVerified?: boolean | undefined
   codesLeft?: number | undefined
-  /** The session that requested the code; undefined if an earlier release queued the mail. */
+  /** The session that requested the code; undefined if an earlier release queued the email. */
   sessionId?: string | undefined
-  /** From then on, the letter lists what the account added to the company. */
+  /** The letter lists what the account added to the company since then. */
   additionsSince?: string | undefined
-  /** Members' ids; null: an operator. */
+  /** Members' ids; null for an operator. */
   newAdmin?: ({ userId: string } & ({ changedBy: string | null } | { invitedBy: string | null })) | undefined
   policy?: SecondFactorPolicy | undefined
 }
@@ -33,7 +33,7 @@ interface Added {
   role: string
 }
 
-/** What an account has added to its company, and what outlives a reset of the account. */
+/** What an account added to its company. A reset of the account does not remove it. */
 export interface Additions {
   members: Added[]
   serviceAccounts: Added[]
@@ -42,19 +42,15 @@ export interface Additions {
 
 export interface LetterContext extends MailData {
   companyName: string
-  /**
-   * What people type to sign in: its handle, or its id where it has none. Undefined before the recipient has proven the e-mail,
-   * and of a mail about several companies.
-   */
+  /** The handle, or without one the id. Undefined for an unproven email, and for several companies. */
   signInName?: string | undefined
   name: string
-  /** Whether the recipient has proven the e-mail. If not, a stranger can have chosen these names. */
+  /** If the email is not proven, a stranger may have chosen these names. */
   isProven: boolean
   companies?: { name: string; signInName: string; url: string }[] | undefined
   additions?: Additions | undefined
-  /** Who is an admin now, and how. */
   admin?: { name: string; email: string; reason: string } | undefined
-  /** Proves the mailbox. Made when the mail is sent. */
+  /** Created when the email is sent. */
   code?: string | undefined
   requestedAt: Date
 }
@@ -71,10 +67,9 @@ export function toText(time: Date): string {
   return `${time.toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }
 
-/** A subject and its paragraphs. */
 export type Text = [subject: string, ...paragraphs: string[]]
 
-/** Emails that report an event and have no link to redeem. */
+/** Emails without a link to redeem. */
 export const NOTICES = {
   password_changed: (context) => [
     `Your password for ${context.companyName} was changed`,
@@ -190,7 +185,7 @@ export function factorOf({ factor }: LetterContext): string {
   return factor?.kind === 'passkey' ? `The passkey “${factor.name}”` : 'An authenticator app'
 }
 
-/** The subject is without the code: mail servers log subjects, and locked phones show them. */
+/** The subject omits the code, because mail servers log subjects and locked phones show them. */
 function codeText(purpose: string, { code = '', ...context }: LetterContext): Text {
   return [
     `Your code for ${context.companyName}`,
@@ -214,7 +209,6 @@ function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string
 const NOBODY = { name: '', email: '', reason: '' }
 const MAX_NAMED = 20
 
-/** Each on its own line. */
 export function additionsOf({ additions, additionsSince, ...context }: LetterContext): string[] {
   const { members = [], serviceAccounts = [], signingSecret } = additions ?? {}
   const accountOf = ({ name, email, role }: Added) => `${name} (${email}), ${role}`
@@ -246,7 +240,7 @@ function ifNotYou(context: LetterContext): string {
   return `If that was not you, reset your password at once, and tell ${adminOf(context)}.`
 }
 
-/** Who can help: the recipient can be the only admin. */
+/** Names the operator too, because the recipient can be the only admin. */
 function adminOf({ companyName }: Pick<LetterContext, 'companyName'>): string {
   return `an admin of ${companyName}, or whoever runs gatehouse for you`
 }

@@ -3,7 +3,7 @@ import type { Executor } from '../database/connect.ts'
 import { LINKED_LETTERS, MAIL_KINDS, type MailKind } from './letters.ts'
 import type { MailData } from './notices.ts'
 
-/** The outbox: a mail is inserted in the transaction of its cause, and sent, leased, after the commit. */
+/** The outbox: an email is inserted in the transaction of its cause, and sent under a lease after the commit. */
 
 const UNDO_KINDS = Object.entries(LINKED_LETTERS).flatMap(([kind, { purpose }]) =>
   purpose === 'undo' ? [kind] : [],
@@ -14,7 +14,7 @@ interface QueuedMail {
   kind: MailKind
   recipient: string
   data: MailData
-  network: string | null // that requested it, if others than the recipient can cause such mail
+  network: string | null // of the request, if strangers can cause such email
   createdAt: Date
 }
 
@@ -46,7 +46,7 @@ export interface DueMail extends QueuedMail {
   isCounted: boolean
 }
 
-/** Leases by the database's clock, since those of instances differ. Kinds of newer releases are left to them. */
+/** Leases use the database's clock, because those of instances differ. Kinds of newer releases are left to them. */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
   { now, leaseMs, max }: { now: Date; leaseMs: number; max: number },
@@ -72,10 +72,10 @@ type AttemptEnd =
   | { sentAt: Date }
   | { failedAt: Date; error: string }
   | { nextAttemptAt: Date; error: string }
-  /** There was no attempt: the mail waits for its round, or its sender stops. */
+  /** There was no attempt: the email waits for its round, or its sender stops. */
   | { handedBackUntil: Date; error: string | null }
 
-/** Does nothing if the mail was taken again: then the later attempt decides. */
+/** Does nothing if the email was taken again: the later attempt decides. */
 export async function settleMail(db: Executor, { companyId, mailId, attempts }: DueMail, end: AttemptEnd) {
   await db
     .updateTable('mail_outbox')
@@ -102,7 +102,7 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
     .execute()
 }
 
-/** Without mails that wait for their round: strangers can cause many of them, and nothing is wrong then. */
+/** Leaves out emails that wait for their round: strangers can cause many, and that is not a fault. */
 export async function readBacklogAcrossCompanies(db: Executor) {
   return await db
     .selectFrom('mail_outbox')
@@ -116,14 +116,11 @@ export async function readBacklogAcrossCompanies(db: Executor) {
     .executeTakeFirstOrThrow()
 }
 
-/** The address can have been that of a different member, whose mail names that one. */
+/** The email may have been a different member's. Emails about that member name them. */
 const isMailOf = ({ userId, email }: { userId: string; email: string }) =>
   sql`coalesce(facts ->> 'userId' = ${userId}, recipient = ${email})`
 
-/**
- * Sent or not, to former e-mails, too. Call it first in a transaction, so that no token appears for these mails, and
- * `deleteNoticesTo` once the user is locked, for what was queued since.
- */
+/** Call it first in a transaction, so that no token appears, and `deleteNoticesTo` once the user is locked. */
 export async function deleteMailsTo(
   db: Executor,
   companyId: string,
@@ -136,7 +133,7 @@ export async function deleteInvitationMails(db: Executor, companyId: string, rec
   await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
 }
 
-/** Of this request and later ones. A mail is unsent also if its server took it without saying so. */
+/** Of this request and later ones. Some may have reached a mail server that did not confirm it. */
 export async function deleteUnsentUndos(
   db: Executor,
   companyId: string,
@@ -147,7 +144,7 @@ export async function deleteUnsentUndos(
   await deleteMailsWhere(db, companyId, sql`${isUndo} and ${isUnsent}`)
 }
 
-/** Locks them in the order in which all requests lock them. */
+/** Locks in the same order as all requests. */
 async function deleteMailsWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
   await sql`
     with locked as (
@@ -159,7 +156,7 @@ async function deleteMailsWhere(db: Executor, companyId: string, condition: RawB
   )
 }
 
-/** Only mails that no waiting transaction locks: those without a link, or about a change of e-mail or factor. */
+/** Only emails that no waiting transaction locks: without a link, or about a change of email or factor. */
 export async function deleteNoticesTo(
   db: Executor,
   companyId: string,
@@ -176,7 +173,7 @@ type MailExpressions = { kind: RawBuilder<MailKind> } & Record<
   RawBuilder<unknown>
 >
 
-/** Queues mail in the statement that causes it, so that both are committed together. */
+/** Queues emails in the statement that causes them, so that both are committed together. */
 export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
   return sql`
     insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)
@@ -185,7 +182,7 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
     from ${source}`
 }
 
-/** Locks a mail until the end of the transaction; no row if it was sent, has failed or was deleted. */
+/** Returns no row if the email was sent, has failed, or was deleted. */
 export function lockUnsent(companyId: string, mailId: string) {
   return sql`
     select request_number from mail_outbox
@@ -193,7 +190,7 @@ export function lockUnsent(companyId: string, mailId: string) {
     for share`
 }
 
-/** `accounts` selects `company_id` and `email`. The links of these mails never work: see `lockUnsent`. */
+/** `accounts` selects `company_id` and `email`. The links of these emails never work: see `lockUnsent`. */
 export function deleteUnsentResets(accounts: RawBuilder<unknown>) {
   return sql`
     with locked as (

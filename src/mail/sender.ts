@@ -7,16 +7,16 @@ import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
 import { type DueMail, readBacklogAcrossCompanies, takeDueMailsAcrossCompanies } from './repository.ts'
 import { MAX_CONNECTIONS, openTransport } from './transport.ts'
 
-/** A mail is sent once, unless an instance dies after the server's acceptance and before it is stored. */
+/** An email is sent once, unless an instance dies after the mail server accepts it and before that is stored. */
 
-/** Polling an empty index costs Postgres some 30 µs, so new mail needs no signal. */
+/** Polling an empty index costs Postgres about 30 µs, so new email needs no signal. */
 const POLL_MS = 250
 const LEASE_MS = 60_000
-/** Until the answer of the mail server; well below the lease. */
+/** For the mail server's reply. Well below the lease. */
 const ATTEMPT_MS = 40_000
-/** Until the last try begins to store that a mail was sent: two statements, each of which can take 9 s (see connect.ts). */
+/** When the last try to store the result starts: two statements of up to 9 s each (see connect.ts). */
 const NOTE_MS = 38_000
-/** For mail in progress when the service stops, out of the time of the whole shutdown. */
+/** For emails in progress at shutdown. */
 const STOP_MS = 5_000
 const HAND_BACK_MS = 2_000
 const OUTAGE_PAUSE_MS = 5_000
@@ -39,7 +39,7 @@ export function createSender(options: DeliveryOptions) {
     start() {
       running ??= run(delivery)
     },
-    /** Resolves when the mail in progress is sent or handed back, after 7 s at most. */
+    /** Resolves after at most 7 s, when the email in progress is sent or handed back. */
     stop() {
       ended ??= stop()
       return ended
@@ -48,18 +48,17 @@ export function createSender(options: DeliveryOptions) {
 }
 
 async function run(delivery: Delivery): Promise<void> {
-  /** The mails that are being sent, at most as many as there are connections. */
   const underWay = new Set<Promise<void>>()
   while (!delivery.stopping.aborted) {
     const room = MAX_CONNECTIONS - underWay.size
-    // The time of the attempts starts before their leases do.
+    // Start before the leases, so that they end first.
     const deadlines = { answered: AbortSignal.timeout(ATTEMPT_MS), noted: AbortSignal.timeout(NOTE_MS) }
     const mails = await takeDue(delivery, room)
     for (const mail of mails) {
       const sending = deliver(delivery, mail, deadlines).finally(() => underWay.delete(sending))
       underWay.add(sending)
     }
-    // If all connections are in use, more mail can be due, so this waits for one of them and not for the next poll.
+    // With all connections in use, more email can be due: wait for a connection, not for the next poll.
     if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
     else if (mails.length < room) await pause(delivery, POLL_MS)
   }
@@ -90,7 +89,7 @@ interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
 
 const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
-/** Sends mail once started, and exports metrics of the waiting mail. One sender is enough for a machine. */
+/** One sender per machine is enough. */
 export function openMail({ config, registry, log, ...rest }: Options) {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
@@ -98,7 +97,7 @@ export function openMail({ config, registry, log, ...rest }: Options) {
     labelNames: ['end'],
     registers: [registry],
   })
-  // A counter that appears only with its first count hides that count.
+  // If a counter only appears with its first count, rates miss that count.
   for (const end of Object.keys(LEVELS)) attempts.inc({ end }, 0)
   const transport = openTransport(config)
   log.info(`Mail goes to ${transport.destination}`)

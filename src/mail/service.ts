@@ -9,12 +9,11 @@ export interface NewMail {
   kind: MailKind
   recipient: string
   data: MailData
-  /** Of a stranger who can cause such mail to any e-mail. Networks share what the recipient gets. */
+  /** Of a stranger who can cause such email to anyone. Networks share what the recipient gets. */
   network?: string | undefined
   now: number
 }
 
-/** Queues a mail in the transaction of its event. It is sent after the commit. */
 export async function queueMail(
   db: Executor,
   system: System,

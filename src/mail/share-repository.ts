@@ -6,12 +6,12 @@ import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limit
 import type { DueMail } from './repository.ts'
 
 /**
- * Limits the mails that others can cause to a recipient, in all companies. A round (column `turn`) has one mail of each
- * network and four of each IPv6 /48. A waiting mail keeps its round, so first mails go before second ones.
+ * Limits the emails that strangers can cause to a recipient, in all companies. A round (column `turn`) has one email
+ * per network and four per IPv6 /48. A waiting email keeps its round, so first emails go before second ones.
  */
 
 const OF_WIDER_NETWORK = 4
-/** How many windows of earlier mails are counted, as long as a mail waits: delivery.ts. */
+/** In windows: earlier emails count for as long as an email waits (delivery.ts). */
 const MAX_WINDOWS = 24
 
 const isWaiting = sql`(coalesce(counted_at, failed_at) is null)`
@@ -28,14 +28,14 @@ export interface Decision {
   earlier: number
 }
 
-/** Counts a mail if the limit leaves room besides earlier rounds; undefined if the mail is gone. */
+/** Counts the email if the limit has room after earlier rounds. Undefined if the email is gone. */
 export async function countMail(
   tx: Tx,
   { companyId, mailId, attempts, recipient }: DueMail,
   { limit, now }: Share,
 ): Promise<Decision | undefined> {
   const counter = counterOf({ limit, values: [recipient] })
-  // Senders decide on a recipient one by one: the next statement sees what was decided before the lock.
+  // One sender at a time decides for a recipient. The next statement sees earlier decisions.
   await lockCounter(counter, now).execute(tx)
   const ofRecipient = sql`recipient = ${recipient} and network is not null`
   const { rows } = await sql<Decision>`
@@ -69,7 +69,7 @@ export async function refundMail(db: Executor, recipient: string, { limit, now }
   await refundUse(limit, { counter: counterOf({ limit, values: [recipient] }), now }).execute(db)
 }
 
-/** The greatest of: the present round, the next one of its network, and the next one with room for its /48. */
+/** The greatest of: the current round, the next one of its network, and the next one with room for its /48. */
 function roundOf(ofRecipient: RawBuilder<unknown>) {
   const ofWiderNetwork = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
   return sql`
@@ -81,7 +81,7 @@ function roundOf(ofRecipient: RawBuilder<unknown>) {
     (select m.turn + 1 from mail_outbox m where ${ofWiderNetwork} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
 }
 
-/** The mails that they waited for were deleted. */
+/** For when the emails that these waited for were deleted. */
 export async function wakeNextAcrossCompanies(db: Executor, recipient: string, { limit, now }: Share) {
   await sql`
     with next as (

@@ -5,10 +5,10 @@ import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config/config.ts'
 import type { MailKind, renderLetter } from './letters.ts'
 
-/** Sends mail to an SMTP server, or writes it to a folder if none is configured. */
+/** Sends email to an SMTP server, or writes it to a folder if none is configured. */
 
 interface Message extends ReturnType<typeof renderLetter> {
-  /** Becomes the Message-ID, also when the mail is sent again. */
+  /** Becomes the Message-ID, the same for every attempt. */
   id: string
   kind: MailKind
   to: string
@@ -17,7 +17,7 @@ interface Message extends ReturnType<typeof renderLetter> {
 
 export interface Transport {
   destination: string
-  /** With the file, if it was written to one. @throws SendFailure if the mail server does not accept it */
+  /** @throws SendFailure if the mail server does not accept it */
   send(message: Message, signal: AbortSignal): Promise<{ file?: string }>
   close(): void
 }
@@ -36,10 +36,10 @@ function openServer(smtpUrl: string, settings: Settings): Transport {
     name: settings.clientName,
     pool: true,
     maxConnections: MAX_CONNECTIONS,
-    // The outbox decides whether to try again.
+    // The outbox decides about retries.
     maxRequeues: 0,
     ...(settings.requireTls && { requireTLS: true }),
-    // The sender bounds the whole attempt. `socketTimeout` is between two answers of the server.
+    // The sender bounds the whole attempt. `socketTimeout` applies between two replies.
     connectionTimeout: 10_000,
     greetingTimeout: 10_000,
     socketTimeout: 30_000,
@@ -69,10 +69,10 @@ function openFolder(folder: string, settings: Settings): Transport {
       const name = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}`)
       const file = `${name}.eml`
       try {
-        // A link in a mail is as good as a password, and the file names contain e-mails.
+        // A link is as good as a password, and the file names contain emails.
         await mkdir(folder, { recursive: true, mode: 0o700 })
         await chmod(folder, 0o700)
-        // Unencoded: in the .eml, lines as long as a link are broken.
+        // Unencoded, because the .eml wraps lines as long as a link.
         await writeWhole(`${name}.txt`, `To: ${message.to}\nSubject: ${message.subject}\n\n${message.text}`)
         await writeWhole(file, bytes)
       } catch (error) {
@@ -111,7 +111,7 @@ function toMail({ id, kind: _, to, at, ...letter }: Message, { from }: Settings)
   }
 }
 
-/** Has only codes, command and server or system call: the server's text can quote an e-mail. */
+/** Omits the server's text, which can quote an email. */
 export class SendFailure extends Error {
   override name = 'SendFailure'
 

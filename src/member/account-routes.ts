@@ -11,7 +11,6 @@ import * as schemas from './schemas.ts'
 
 const operation = operationsOf('account')
 
-/** One's own account; behind the session guard and that of second factors. */
 const account: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/password/change',
@@ -66,7 +65,7 @@ const account: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** Links that confirm or undo a change, which work without signing in; behind the public guard. */
+/** Emailed links that confirm or undo a change. They work without signing in. */
 const links: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/email/confirm',

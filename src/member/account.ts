@@ -23,7 +23,7 @@ import { withdrawInvitationsOf } from './invitation-repository.ts'
 import { listAdditions, lockActorAndMember } from './repository.ts'
 import type { EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
-/** One's own account: name, password, email, and the link that undoes what only a password was needed for. */
+/** A user's own account: name, password, email, and links that undo changes made without a second factor. */
 
 /** Returns the name in its stored form. @throws Problem invalid_request, session_ended, rate_limited */
 export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
@@ -39,10 +39,7 @@ export async function changeOwnName(context: Context, actor: Actor, given: strin
   return name
 }
 
-/**
- * Ends the user's other sessions. Wrong guesses count together with those at sign-in.
- * @throws Problem invalid_request, session_ended, rate_limited, overloaded
- */
+/** Ends the user's other sessions. @throws Problem invalid_request, session_ended, rate_limited, overloaded */
 export async function changePassword(
   context: Context,
   actor: Actor,
@@ -64,23 +61,23 @@ export async function changePassword(
   })
 }
 
-/** By network too, so that the thief of a session cannot use up the attempts of its owner. */
+/** Counted by network too, so that someone who stole a session cannot use up its owner's attempts. */
 async function counted(context: Context, actor: Actor, work: () => Promise<void>): Promise<void> {
   const { session, client } = actor
   const changer = byNetwork(client.network, session.companyId, session.userId)
   await context.counters.consumeFor(context.config.limits.passwordChanges, changer, actor, work)
 }
 
-/** False if the hash has changed since it was read, or user or company is not active. */
+/** False if the hash changed since it was read, or the user or company is not active. */
 async function replace({ db, system }: Context, actor: Actor, hashes: { before: string; after: string }) {
   const { session, client } = actor
   const { companyId, userId, sessionId, email: recipient } = session
   return await db.transaction().execute(async (tx) => {
-    // The same lock order as in a password reset: emails, tokens, user, sessions.
+    // Lock order, as in a password reset: emails, tokens, user, sessions.
     await tokens.deleteResetTokens(tx, companyId, recipient)
     if (!(await identity.replacePasswordHash(tx, companyId, userId, hashes))) return false
     await identity.cancelEmailChange(tx, companyId, userId)
-    // The session can have ended while the password was checked.
+    // The session may have ended while the password was checked.
     if (!(await endOtherSessions(tx, companyId, { userId, sessionId, reason: 'password_changed' })))
       throw sessionEnded()
     const { audit, mail } = actIn(tx, system, session, actor)
@@ -91,8 +88,7 @@ async function replace({ db, system }: Context, actor: Actor, hashes: { before: 
 }
 
 /**
- * Takes effect when the user follows the link sent to the new email. Does not reveal whether someone else has
- * it. Members without a second factor give a code that was sent to their current email.
+ * Takes effect when the user opens the link sent to the new email. Does not reveal whether someone else has it.
  * @throws Problem invalid_request, permission_denied for service accounts, rate_limited, session_ended
  */
 export async function requestEmailChange(
@@ -111,7 +107,6 @@ export async function requestEmailChange(
     const digest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
       const isFactorProven = !(await consumeCode(tx, session, owner, { use: 'email', digest }))
-      // Replaces an earlier request.
       const self = { userId, kind: 'person', status: 'active' } as const
       const isRequested = await updateUser(tx, companyId, self, { pending_email: email })
       if (!isRequested) throw sessionEnded()
@@ -134,7 +129,7 @@ export async function confirmEmailChange(context: Context, token: string, receiv
     if (!user) throw noSuchToken()
     const ids = { companyId, userId: user.userId }
     const { audit, mail } = actIn(tx, context.system, ids, received)
-    // In one order: tokens, users.
+    // Lock order: tokens, users.
     await tokens.deleteLinksTo(tx, companyId, user.email)
     const change = { email, at: new Date(now) }
     const isTaken = await unlessOwned(identity.takePendingEmail(tx, companyId, user.userId, change))
@@ -149,7 +144,7 @@ export async function confirmEmailChange(context: Context, token: string, receiv
   })
 }
 
-/** @throws Problem invalid_request if a different member has the email now */
+/** @throws Problem invalid_request if a different member now has the email */
 async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   return await change.catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error
@@ -157,12 +152,11 @@ async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   })
 }
 
-/** Clocks of instances differ by up to a minute: what came a minute before the change counts as later. */
+/** Clocks of instances differ by up to a minute, so the minute before the change counts as after it. */
 const CLOCK_SLACK_MS = 60_000
 
 /**
- * The owner of a mailbox undoes a first factor or a new email. They could have reset the password until then.
- * An attacker has no way in afterward: no password, factor, session, link, or later invitation is left.
+ * Leaves an attacker no way in: the password, factors, sessions, links, and later invitations are gone.
  * @throws Problem invalid_request, rate_limited
  */
 export async function undo(context: Context, token: string, received: Received) {
@@ -171,7 +165,7 @@ export async function undo(context: Context, token: string, received: Received) 
   const found = await findUndo(context, token, now)
   const { companyId, userId, currentEmail } = found
   return await context.db.transaction().execute(async (tx) => {
-    // In one order: emails, tokens, users, sessions.
+    // Lock order: emails, tokens, users, sessions.
     await deleteUnsentUndos(tx, companyId, found)
     await tokens.deleteUnsentResetsTo(tx, companyId, currentEmail)
     const undone = await tokens.consumeUndo(tx, companyId, { ...found, now: new Date(now) })
@@ -179,7 +173,7 @@ export async function undo(context: Context, token: string, received: Received) 
     const { email } = undone
     const former = await unlessOwned(identity.restoreEmail(tx, companyId, userId, email))
     if (former === undefined) throw noSuchToken()
-    // A concurrent change that held the lock has queued a link, maybe sent it, or has changed the email.
+    // A concurrent change that held the lock may have queued or sent a link, or changed the email.
     await deleteUnsentUndos(tx, companyId, found)
     await tokens.deleteLaterUndos(tx, companyId, found)
     if (former !== currentEmail) await tokens.deleteLinksTo(tx, companyId, former)

@@ -25,11 +25,11 @@ import { dropInvitationsOf } from './invitation-repository.ts'
 import { findMember, lockActorAndMember, type Member } from './repository.ts'
 import { deleteServicePasswords } from './service-passwords-repository.ts'
 
-/** Changes to a member, by admins and operators. They lock in one order: emails, tokens, users, sessions. */
+/** Admins and operators change members. Lock order: emails, tokens, users, sessions. */
 
 type Person = { userId: string; email: string }
 
-/** `prepare` locks what comes before users. @throws Problem permission_denied, session_ended, rate_limited */
+/** `prepare` takes the locks that come before users. @throws Problem permission_denied, session_ended, rate_limited */
 export async function asManager<Result>(
   context: Context,
   actor: Actor,
@@ -45,7 +45,7 @@ export async function asManager<Result>(
   return await perform(context, actor, { permission: 'members:manage', lock }, work)
 }
 
-/** Before `onMember`. @throws Problem permission_denied for the actor's own id; rate_limited */
+/** Call it before `onMember`. @throws Problem permission_denied for the actor's own id; rate_limited */
 export async function countChangeOf(context: Context, actor: Actor, memberId: string): Promise<void> {
   if (memberId === actor.session.userId)
     throw new Problem('permission_denied', 'Nobody can do this to their own account; ask another admin.')
@@ -54,14 +54,14 @@ export async function countChangeOf(context: Context, actor: Actor, memberId: st
 
 interface Change {
   memberId: string
-  /** The member is not an active admin afterwards. */
+  /** The member stops being an active admin. */
   endsAdmin?: boolean
-  /** The member's email, and how emails and links to it are removed. Their locks come before users. */
+  /** `remove` deletes emails and links to `email`. Its locks come before users. */
   links?: { email: string; remove(tx: Tx, companyId: string, email: string): Promise<void> }
 }
 
 /**
- * Runs the work on a member, who is locked. `endsAdmin` requires another admin, as a user who manages members is.
+ * Locks the member before `work`. With `endsAdmin`, one more admin must exist: for users, that is the actor.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function onMember<Result>(
@@ -78,7 +78,7 @@ export async function onMember<Result>(
   }
   return await perform(context, actor, { permission: 'members:manage', lock }, async (act, member) => {
     if (!member) throw session ? noSuchMember() : noSuchUser()
-    // It has changed since it was read.
+    // The email changed after it was read.
     if (links && links.email !== member.email) await links.remove(act.tx, act.companyId, member.email)
     return await work(act, member)
   })
@@ -127,7 +127,7 @@ export async function changeStatus(
 }
 
 /**
- * Leaves only the member's id, which audit entries and the signing secret name.
+ * Keeps only the id, which audit entries and the signing secret refer to.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function erase(context: ActContext, actor: Actor | Operator, { userId, email }: Person) {
@@ -150,10 +150,7 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
   })
 }
 
-/**
- * For members who lost their second factors: removes them and the password, and emails a link to reset it.
- * @throws Problem permission_denied, session_ended, not_found
- */
+/** Removes the password too, and emails a reset link. @throws Problem permission_denied, session_ended, not_found */
 export async function resetSecondFactors(
   context: ActContext,
   actor: Actor | Operator,
@@ -168,10 +165,8 @@ export async function resetSecondFactors(
   })
 }
 
-/*
- * A second admin is a lasting hold on a company, so an admin's password is not enough to add one. It also takes
- * a second factor or an emailed code, and all admins get an email.
- */
+// A new admin is a lasting hold on a company, so an admin's password is not enough to add one. It also takes a
+// second factor or an emailed code, and all admins get an email.
 
 /** For `consumeAdminCode`. @throws Problem invalid_request */
 export async function checkAdminCode(

@@ -11,12 +11,7 @@ import { endOtherCompanySessions, lockCompany } from '../session/ending-reposito
 import { asManager } from './changes.ts'
 import type { CompanyChangeBody } from './schemas.ts'
 
-/** Changes that admins make to their company. */
-
-/**
- * Nobody can sign in with a previous handle.
- * @throws Problem permission_denied, invalid_request, handle_taken, rate_limited
- */
+/** @throws Problem permission_denied, invalid_request, handle_taken, rate_limited */
 export async function changeCompany(
   context: Context,
   actor: Actor,

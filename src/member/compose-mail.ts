@@ -17,10 +17,7 @@ import { isCodeMail, issueCode } from '../second-factor/mailbox.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 import { findMember, listAdditions } from './repository.ts'
 
-/**
- * Writes a queued email's letter when it is sent. The account is read and the token created only then, so no
- * row contains a token, and a delayed email is up to date.
- */
+/** Letters are written when they are sent: no row contains a token, and a delayed email is up to date. */
 
 type Composing = Pick<Context, 'db' | 'config' | 'system'>
 type Writing = Composing & Pick<Context, 'digests' | 'opaque'>
@@ -49,7 +46,6 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
   }
 }
 
-/** What the letter says, in addition to what was queued with it. */
 type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
   Partial<Pick<LetterContext, 'signInName' | 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
@@ -59,7 +55,7 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   const { companyId, recipient: email, kind, data } = mail
   if (kind === 'companies') return await companiesOf(context, email)
   if (data.userId !== undefined) {
-    // The recipient can differ from the account's current email.
+    // `recipient` can differ from the account's current email.
     const account = await findPendingEmail(db, companyId, data.userId)
     if (!account) return null
     const { userStatus, companyStatus, pendingEmail } = account
@@ -81,15 +77,15 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   // Nobody reads the emails of service accounts.
   if (!account || !isActive(account) || account.userKind === 'service') return null
   const isProven = account.emailVerifiedAt !== null
-  // Nobody verifies twice. A notice can contain names, so it only goes to a proven email.
+  // A notice can contain names, so it only goes to a proven email.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
   const names = namesOf(companyId, account)
-  // A company gets its handle at the first verification. Nobody should type or keep its id until then.
+  // A company gets its handle at the first verification. Its id is not shown until then.
   const signInName = isProven ? names.signInName : undefined
   return { ...names, signInName, isProven, userId: account.userId }
 }
 
-/** Names are read when the email is sent, so that members who were deleted in the meantime are not named. */
+/** Read when the email is sent, so that it does not name deleted members. */
 async function namesIn(
   { db }: Composing,
   companyId: string,
@@ -125,7 +121,7 @@ async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email
   return { name: email, companyName: '', isProven: true, companies }
 }
 
-/** Returns a link with a new token; null if a later request has a token, or the email is no longer queued. */
+/** Null if a later request has a token, or the email is no longer queued. */
 async function newLink(
   { db, config, opaque }: Writing,
   { kind, mail, recipient, now }: { kind: LinkedKind; mail: DueMail; recipient: Recipient; now: number },
@@ -145,7 +141,7 @@ async function newLink(
   if (!issued) return null
   const { token, expiresAt, noteSent } = issued
   if (purpose === 'invite') await noteExpiry(db, companyId, { mailId, email, expiresAt })
-  // The page has no other source: a link to undo has no preview, and one to verify may have expired.
+  // The page has no other source: undo links have no preview, and verification links may have expired.
   const company = purpose === 'undo' ? recipient.companyName : companyId
   const isNamed = purpose === 'undo' || purpose === 'verify'
   const names = isNamed ? `&${new URLSearchParams({ company, email })}` : ''

@@ -1,17 +1,15 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 
-/** One row for each company and email. Its link is a one-time token, which is useless without the row. */
+/** One row per company and email. Its link is a one-time token, which is useless without the row. */
 
 export interface Invitation {
   id: string
   email: string
   role: string
   assignments: string[]
-  /** Null: an operator. */
   invitedBy: { id: string; email: string | null } | null
   createdAt: Date
-  /** Null until the email is sent. */
   expiresAt: Date | null
   mail: 'waiting' | 'sent' | 'failed'
 }
@@ -23,13 +21,13 @@ const senderMay = sql<boolean>`(i.invited_by is null or exists (
     and a.company_status = 'active' and 'members:manage' = any(a.permissions)
 ))`
 
-/** Whether its link works, or will once it is sent. Members who joined in a different way are not invited. */
+/** Its link works, or will once it is sent. Members who joined in a different way are not invited. */
 const isOpen = (now: Date) => sql<boolean>`(
   (i.expires_at is null or i.expires_at > ${now}::timestamptz) and ${senderMay}
   and not exists (select from users m where m.company_id = i.company_id and m.email = i.email)
 )`
 
-/** An email that waits for longer than its row is kept has failed. */
+/** An email whose row was deleted before it was sent has failed. */
 const mailState = sql`case
     when m.sent_at is not null or (m.mail_id is null and i.expires_at is not null) then 'sent'
     when m.mail_id is null or m.failed_at is not null then 'failed'
@@ -46,7 +44,6 @@ const select = (where: RawBuilder<unknown>) => sql<Invitation>`
   cross join lateral (select ${mailState} as mail) v
   where ${where}`
 
-/** The open ones, the newest first; those after `after`. */
 export async function listInvitations(
   db: Executor,
   companyId: string,
@@ -70,7 +67,6 @@ type NewInvitation = Pick<Invitation, 'id' | 'email' | 'role' | 'assignments' | 
   mailId: string
 }
 
-/** Replaces an older one to the same email. */
 export async function putInvitation(
   tx: Tx,
   companyId: string,
@@ -85,7 +81,6 @@ export async function putInvitation(
       created_at = excluded.created_at, expires_at = null, renewed_at = null`.execute(tx)
 }
 
-/** False if there is none with this id. */
 export async function renewInvitation(
   tx: Tx,
   companyId: string,
@@ -115,7 +110,7 @@ export async function countOtherInvitations(
   return count
 }
 
-/** Names the member who invites (null: an operator). Undefined if its sender lost the right to invite. */
+/** `invitedBy` is null for an operator. Undefined if the sender lost the right to invite. */
 export async function findInvitationTo(db: Executor, companyId: string, email: string) {
   return await db
     .selectFrom('invitations as i')
@@ -144,7 +139,7 @@ export async function noteExpiry(
     .execute()
 }
 
-/** For a new member; undefined if there is none, or its sender lost the right to invite. */
+/** Undefined if there is none, or its sender lost the right to invite. */
 export async function takeInvitation(tx: Tx, companyId: string, email: string) {
   return await tx
     .deleteFrom('invitations as i')
@@ -155,7 +150,6 @@ export async function takeInvitation(tx: Tx, companyId: string, email: string) {
     .executeTakeFirst()
 }
 
-/** False if there is none with this id. Its tokens no longer work after the commit. */
 export async function deleteInvitation(tx: Tx, companyId: string, id: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom('invitations')
@@ -165,7 +159,7 @@ export async function deleteInvitation(tx: Tx, companyId: string, id: string): P
   return numDeletedRows > 0n
 }
 
-/** If the member may no longer send invitations. Call it after the change of the member. */
+/** Call it after a change to the member. Does nothing if they may still invite. */
 export async function dropInvitationsOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await tx
     .deleteFrom('invitations as i')
@@ -175,7 +169,7 @@ export async function dropInvitationsOf(tx: Tx, companyId: string, userId: strin
     .execute()
 }
 
-/** Sent, or sent again, since a time; all by default. Returns how many of them were open. */
+/** Those sent or resent since a time, by default all. Returns how many were open. */
 export async function withdrawInvitationsOf(
   tx: Tx,
   companyId: string,

@@ -11,7 +11,6 @@ import * as schemas from './schemas.ts'
 
 const operation = operationsOf('members')
 
-/** For users who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/invitations',

@@ -17,14 +17,11 @@ import * as repository from './invitation-repository.ts'
 import { countMembers, lockQuotas } from './repository.ts'
 import type { InvitationBody } from './schemas.ts'
 
-/** The sender of an invitation must keep the right to invite until the link is followed. */
+/** The sender must keep the right to invite until the invitation is accepted. */
 
 type Quotas = Config['quotas']
 
-/**
- * Replaces an older one to the same email. An operator has no network.
- * @throws Problem not_found unless the company is active, already_member, quota_reached, invalid_request
- */
+/** @throws Problem not_found unless the company is active, already_member, quota_reached, invalid_request */
 export async function open(
   { system, config: { quotas } }: { system: System; config: { quotas: Quotas } },
   act: Act,
@@ -38,7 +35,7 @@ export async function open(
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()
   const now = new Date(given.now)
-  // A member's network limits what the recipient gets, because anyone can be invited.
+  // Emails to the recipient are limited by the member's network, because members can invite anyone.
   const mailId = await act.mail({ kind: 'invitation', recipient: email, data: { role }, network })
   const id = newId(system)
   // The invitation is locked before the quotas, as in `resend`.
@@ -82,7 +79,7 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
       const { email, role } = await requireInvitation(tx, companyId, id)
       const mailId = await mail({ kind: 'invitation', recipient: email, data: { role }, network })
       if (!(await repository.renewInvitation(tx, companyId, { id, mailId, now }))) throw noSuchInvitation()
-      // It can have expired, and others can have taken its room.
+      // It may have expired, and its room may be taken.
       await requireRoom(tx, companyId, config.quotas, { email, now })
       await requireFewInvitations(tx, companyId, config.quotas, { email, now })
       await audit('invite_resend', { subject: email })
@@ -114,10 +111,7 @@ function noSuchInvitation(): Problem {
   return new Problem('not_found', 'The company has no open invitation with this id.')
 }
 
-/**
- * An open invitation keeps room for its member, so a full company is refused when it invites. To accept one,
- * leave out `invited`. Transactions that add members wait for each other. @throws Problem quota_reached
- */
+/** Open invitations count too. To accept one, leave out `invited`. @throws Problem quota_reached */
 export async function requireRoom(
   tx: Tx,
   companyId: string,
@@ -133,7 +127,7 @@ export async function requireRoom(
   )
 }
 
-/** For invitations from members. @throws Problem quota_reached if too many are open in trial */
+/** For invitations from members. @throws Problem quota_reached if too many are open on a trial */
 async function requireFewInvitations(
   tx: Tx,
   companyId: string,

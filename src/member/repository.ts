@@ -6,9 +6,9 @@ import { normalizeEmail } from '../http/email-address.ts'
 import type { Additions } from '../mail/notices.ts'
 import { isPasswordOver } from '../session/session-fragments.ts'
 
-/** Members of a company: the users that are not deleted, as its admins see them. */
+/** Members are a company's users, except deleted ones. */
 
-/** Times in RFC 3339, from JSON of the database. The schema `WorkingPasswords` explains when each is null. */
+/** Times are RFC 3339: the database builds JSON. The schema `WorkingPasswords` explains when each is null. */
 type WorkingPassword = Record<'hint' | 'createdAt' | 'lastUsedAt' | 'expiresAt', string | null>
 
 export interface Member {
@@ -21,14 +21,12 @@ export interface Member {
   status: 'active' | 'disabled'
   emailVerified: boolean
   secondFactors: FactorKind[]
-  /** Working passwords of a service account, the newest first; null for a person. */
   passwords: WorkingPassword[] | null
-  /** To the hour; null if never. */
   lastSignInAt: Date | null
   createdAt: Date
 }
 
-/** A password from before the table has no row until it is replaced. */
+/** A password that is older than the table has no row until it is replaced. */
 const passwords = sql`case u.kind when 'service' then (
     select coalesce(json_agg(json_build_object('hint', p.hint, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at,
       'expiresAt', case when p.password_epoch < u.password_epoch then u.former_password_until end)
@@ -46,11 +44,10 @@ const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignme
   u.email_verified_at is not null as "emailVerified", u.second_factors as "secondFactors", u.last_sign_in_at as "lastSignInAt",
   u.created_at as "createdAt", ${passwords} as passwords`
 
-/** `from` names users, or a part of them, `u`. */
+/** `from` aliases users, or a subset, as `u`. */
 const select = (from: RawBuilder<unknown>) => sql<Member>`select ${columns} from ${from}`
 
 interface Filter {
-  /** Part of the name or email, ignoring accents and case. */
   search?: string | undefined
   role?: string | undefined
   status?: Member['status'] | undefined
@@ -61,7 +58,7 @@ const areIn = (companyId: string, { search, role, status }: Filter) => {
   if (role !== undefined) conditions.push(sql`u.role = ${role}`)
   if (status !== undefined) conditions.push(sql`u.status = ${status}`)
   if (search !== undefined)
-    // The name itself too, because instances from before the search column write only the name.
+    // The name too, because releases from before the search column write only the name.
     conditions.push(sql`(strpos(u.search_name, ${searchFormOf(search)}) > 0
       or strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, ${normalizeEmail(search)}) > 0)`)
   return sql.join(conditions, sql` and `)
@@ -73,10 +70,9 @@ export async function countMembers(db: Executor, companyId: string, filter: Filt
   return rows[0]?.count ?? 0
 }
 
-/** In bytes, as the index users_by_name has it: the order does not change with the system. */
+/** The order of the index users_by_name. It does not depend on the system's locale. */
 const byName = sql`lower(u.name) collate "C", u.user_id`
 
-/** By name; those after `after`. */
 export async function listMembers(
   db: Executor,
   companyId: string,
@@ -93,10 +89,7 @@ export async function findMember(db: Executor, companyId: string, memberId: stri
   return rows[0]
 }
 
-/**
- * Locks both in the order of their keys, and returns the member. The actor's right is read after this: of two
- * admins who demote each other, the second no longer has it.
- */
+/** Locks in key order. The actor's right is read after this: of two admins who demote each other, only one can. */
 export async function lockActorAndMember(tx: Tx, companyId: string, actorId: string, memberId: string) {
   const { rows } = await select(sql`(
     select * from users
@@ -107,7 +100,7 @@ export async function lockActorAndMember(tx: Tx, companyId: string, actorId: str
   return rows.find(({ id }) => id === memberId)
 }
 
-/** Locks the subscription, so that one transaction at a time adds to what is counted. True on a trial. */
+/** Locks the subscription, so that one transaction at a time adds members or invitations. True on a trial. */
 export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
   const subscription = await tx
     .selectFrom('subscriptions')
@@ -120,7 +113,6 @@ export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
 
 const MAX_LISTED = 100
 
-/** What an account has added to its company since a time. A reset of the account does not remove it. */
 export async function listAdditions(
   db: Executor,
   companyId: string,

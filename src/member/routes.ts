@@ -12,7 +12,6 @@ import * as schemas from './schemas.ts'
 import { addServiceAccount, replacePassword } from './service-members.ts'
 import { ServicePasswordBody, ServicePasswordReply } from './service-password-schemas.ts'
 
-/** For users who may manage members; behind the permission guard and that of recent authentication. */
 const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()

@@ -61,7 +61,7 @@ export const MembersQuery = Type.Object(
     ...pageQuery,
     search: Type.Optional(
       Type.String({
-        // Postgres stores no U+0000.
+        // Postgres cannot store U+0000.
         pattern: '^[^\\u0000]{1,100}$',
         'x-must': 'must have 1 to 100 characters, without U+0000',
         description: 'A part of the name or the e-mail, accents and case aside',

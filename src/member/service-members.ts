@@ -11,11 +11,11 @@ import { requireRoom } from './invitations.ts'
 import type { ServiceMemberBody } from './schemas.ts'
 import { replaceServicePassword } from './service-passwords-repository.ts'
 
-/** Service accounts sign in by passwords that admins see once. They get no email. */
+/** Service accounts sign in with passwords that admins see once. They get no email. */
 
 /** Nobody is invited there. */
 const NOBODY = ''
-/** Names can be equal, emails cannot. */
+/** Names can be equal, but emails cannot. */
 const MAX_TRIES = 20
 
 /** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited */
@@ -32,7 +32,7 @@ export async function addServiceAccount(
     const at = new Date(actor.now)
     const { password, ...stored } = generateServicePassword(opaque)
     const first = { ...stored, at, createdBy, previousValidSeconds: 0 }
-    // Instances from before service passwords match nothing against an empty hash.
+    // In releases from before service passwords, nothing matches an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, audit }) => {
       await requireRoom(tx, companyId, config.quotas, { email: NOBODY, now: at })
@@ -72,7 +72,7 @@ export async function replacePassword(
   })
 }
 
-/** A password takes its sessions with it. @throws Problem permission_denied, session_ended, not_found */
+/** A password's sessions end with it. @throws Problem permission_denied, session_ended, not_found */
 export async function replacePasswordAs(
   context: ActContext & Pick<Context, 'opaque'>,
   actor: Actor | Operator,
@@ -86,7 +86,7 @@ export async function replacePasswordAs(
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)
       throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
-    // Instances from before service passwords only check sessions.
+    // Releases from before service passwords only check sessions.
     if (previousExpiresAt === null) await endUserSessions(tx, companyId, memberId, 'password_reset')
     const details = previousExpiresAt ? { previousExpiresAt } : undefined
     await audit('service_password', { subject: memberId, details })
@@ -94,7 +94,6 @@ export async function replacePasswordAs(
   })
 }
 
-/** The words of a name, without characters that an email cannot contain. */
 function slugOf(name: string): string {
   const words = name
     .normalize('NFKD')

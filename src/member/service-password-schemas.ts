@@ -1,8 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { body, field, object, optionalBody, Time } from '../http/fields.ts'
 
-/** Service passwords in requests and responses. */
-
 export const orNull = <Schema extends TSchema>(schema: Schema, description: string, example: unknown) =>
   Type.Union([schema, Type.Null()], { description, examples: [example] })
 

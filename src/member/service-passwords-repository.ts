@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Tx } from '../database/connect.ts'
 
-/** Passwords of service accounts. The user's row decides which of them work: see `isPasswordOver`. */
+/** The user's row decides which passwords of a service account work: see `isPasswordOver`. */
 
 interface NewPassword {
   digest: Buffer
@@ -13,8 +13,8 @@ interface NewPassword {
 }
 
 /**
- * Returns until when the previous password works, by the database's clock: null if it does not, or there is
- * none; undefined without such a service account. Older passwords stop working, with their sessions.
+ * Returns when the previous password stops working, by the database's clock: null if it already has, or there
+ * was none. Undefined if there is no such service account. Older passwords and their sessions end now.
  */
 export async function replaceServicePassword(
   tx: Tx,

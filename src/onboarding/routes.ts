@@ -8,7 +8,7 @@ import { receivedOf } from '../limits/client.ts'
 import * as schemas from './schemas.ts'
 import * as onboarding from './service.ts'
 
-/** Behind the public guard. Opening an emailed link changes nothing: its page posts the token. */
+/** Opening an emailed link changes nothing: its page posts the token. */
 const routes: Routes<Context> = async (app, options) => {
   await app.register(registration, options)
   await app.register(mailedLinks, options)
@@ -54,7 +54,6 @@ const registration: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** Responses do not reveal whether the account exists. */
 const mailedLinks: Routes<Context> = async (app, { context }) => {
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],

@@ -20,7 +20,7 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { learnNetwork } from '../session/known-clients.ts'
 import type { AcceptBody, AccountBody, RegisterBody, ResetBody } from './schemas.ts'
 
-/** An emailed token proves that the client reads the email. Each attempt to use one is counted first. */
+/** An emailed token proves access to the mailbox. Attempts to use one are counted first. */
 
 /** The admin must verify the email first. @throws Problem invalid_request, rate_limited, overloaded */
 export async function register(context: Context, company: Static<typeof RegisterBody>, received: Received) {
@@ -75,15 +75,15 @@ export async function verifyEmail(context: Context, token: string, received: Rec
     const { audit, mail } = actIn(tx, context.system, { companyId, ...proven }, received)
     await audit('verify_email')
     const companyHandle = await giveHandle(tx, context, companyId, now)
-    // The first email that names the handle, which people need on a different device.
+    // The first email with the handle, which people need on a different device.
     await mail({ kind: 'companies', recipient: email, data: { isJustVerified: true } })
     return { companyId, companyHandle, email }
   })
 }
 
 /**
- * Queues an email, which the sender drops if there is no account. The account is not looked up, so that the
- * response reveals nothing, nor audited, because anyone could fill the trail. @throws Problem rate_limited
+ * Does not look up the account, so that responses reveal nothing: the sender drops the email if there is none.
+ * Writes no audit entry, because anyone could fill the trail. @throws Problem rate_limited
  */
 export async function requestMail(
   { db, config, system, counters }: Context,
@@ -94,14 +94,13 @@ export async function requestMail(
   const named = readNamedCompany(account)
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
-  // First: this bounds the outbox and the counters below. No limit is noted: the second names an account.
+  // Bounds the outbox and the counters below. Responses report neither limit: the second names an account.
   await counters.consumeFor(config.limits.mailRequests, byNetwork(network), { now }, async () => {
     const companyId = await resolveCompany(db, named)
     const queue = () =>
       queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
     try {
-      // By company, so that requests in one company do not count in others, and by network, so that a
-      // stranger cannot use up the owner's.
+      // By company and network: neither other companies nor strangers can use up the owner's requests.
       const requester = byNetwork(network, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, requester, { now }, queue)
     } catch (error) {
@@ -119,13 +118,10 @@ export async function previewReset(context: Context, token: string, received: Re
   return { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }
 }
 
-/** The email about a reset lists what the account added in this time, maybe by a stolen password. */
+/** The email about a reset lists what the account added in this time, perhaps with a stolen password. */
 const ADDITIONS_MS = 7 * 86_400_000
 
-/**
- * An emailed token sets a password, verifies the email, ends the user's sessions, and withdraws invitations.
- * @throws Problem invalid_request, rate_limited, overloaded
- */
+/** Verifies the email, ends sessions, withdraws invitations. @throws Problem invalid_request, rate_limited, overloaded */
 export async function resetPassword(
   context: Context,
   { token, newPassword }: Static<typeof ResetBody>,
@@ -196,7 +192,7 @@ export async function acceptInvitation(
     await requireRoom(tx, companyId, config.quotas)
     const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
-    // The company has gained a user with this email in the meantime.
+    // The company has since gained a user with this email.
     if (userId === undefined) throw noSuchToken()
     const act = actIn(tx, system, { companyId, userId }, received)
     const { invitedBy } = invited

@@ -3,16 +3,15 @@ import type { Executor, Tx } from '../database/connect.ts'
 import type { TokenPurpose } from '../database/schema.ts'
 import { deleteUnsentResets, lockUnsent } from '../mail/repository.ts'
 
-/** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by their hash. */
+/** Deleting the row consumes a token, so only one of several requests succeeds. Only its hash is stored. */
 
 export interface NewToken {
   purpose: TokenPurpose
   email: string
   hash: Buffer
   role: string | null
-  /** The user whose email it changes, or whose account it restores; null for other purposes. */
+  /** Whose email it changes or whose account it restores; null for other purposes. */
   userId: string | null
-  /** Whether a second factor was proven when a new email was requested. */
   isFactorProven: boolean
   mailId: string
   createdAt: Date
@@ -26,17 +25,17 @@ const isForTheSame = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) =>
   and ${other}.email = ${token}.email and ${other}.user_id is not distinct from ${token}.user_id
 )`
 
-/** By the database's count, or by the clocks of instances from before it counted. */
+/** By the database's count, or by the instance's clock for rows from before there was a count. */
 const isLater = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`coalesce(
   ${other}.request_number > ${token}.request_number, ${other}.created_at > ${token}.created_at
 )`
 
-/** Whether a mail server has accepted the email of a later token than `t`. */
+/** A mail server has accepted the email of a later token than `t`. */
 const isReplaced = sql<boolean>`exists (
   select from one_time_tokens n where ${isForTheSame(sql`n`, sql`t`)} and n.is_sent and ${isLater(sql`n`, sql`t`)}
 )`
 
-/** False if replaced, or its email is gone. The email stays locked: what deletes it also finds the token. */
+/** False if replaced, or its email is gone. Locks the email: a transaction that deletes it sees the token. */
 export async function insertToken(
   db: Executor,
   companyId: string,
@@ -112,7 +111,7 @@ export interface ConsumedToken {
   isFactorProven: boolean
 }
 
-/** Deletes all tokens of its purpose and email. Concurrent requests wait for the locks, and find no row. */
+/** Deletes all tokens of its purpose and email. Concurrent requests wait for the locks, then find no row. */
 export async function consumeTokenAcrossCompanies(tx: Tx, purpose: TokenPurpose, hash: Buffer, now: Date) {
   const { rows } = await sql<ConsumedToken>`
     with locked as (
@@ -146,12 +145,12 @@ export async function deleteUnsentResetsTo(tx: Tx, companyId: string, email: str
 }
 
 export async function deleteResetTokens(tx: Tx, companyId: string, email: string): Promise<void> {
-  // Emails first: this waits for tokens that are being inserted for them, which the next statement then sees.
+  // Emails first: this waits for tokens that are being inserted for them. The next statement sees those.
   await deleteUnsentResetsTo(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
-/** Links to undo stay. Queued emails find no user and are not sent; locking them breaks the lock order. */
+/** Links to undo stay. Queued emails find no user and are not sent. Locking them would break the lock order. */
 export async function deleteLinksTo(tx: Tx, companyId: string, email: string): Promise<void> {
   await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
@@ -169,7 +168,7 @@ export async function deleteTokensOf(
   await deleteTokensWhere(tx, companyId, sql`coalesce(user_id = ${userId}, email = ${email})`)
 }
 
-/** Locks them in the order in which all requests lock them. */
+/** Locks in the same order as all requests. */
 async function deleteTokensWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
   await sql`
     with locked as (
@@ -198,10 +197,7 @@ export async function findUndoAcrossCompanies(db: Executor, hash: Buffer, now: D
     .executeTakeFirst()
 }
 
-/**
- * Returns the email that the member gets back. Also deletes the member's other links and later undos. Earlier
- * undos stay, because their mailbox wins over this one.
- */
+/** Deletes the member's other links and later undos too. Earlier undos stay, because their mailbox wins. */
 export async function consumeUndo(
   tx: Tx,
   companyId: string,

@@ -7,8 +7,7 @@ import { byNetwork, type Received } from '../limits/client.ts'
 import * as repository from './repository.ts'
 
 /**
- * One-time tokens are created when their email is sent, and consumed in the transaction of their effect. Form:
- * the cell, if any, the purpose, `_`, and 32 random bytes in base64url.
+ * One-time tokens are created when their email is sent, and consumed in the transaction of their effect.
  * @throws Problem invalid_request for an invalid token
  */
 
@@ -39,7 +38,7 @@ export async function countAttempt(
   await counters.consume(config.limits.oneTimeTokens, byNetwork(received.client.network), received)
 }
 
-/** Null if a later request has a token for the same, or its email is gone. The lifetime starts at `now`. */
+/** Null if a later request has a token, or the email is gone. The lifetime starts at `now`. */
 export async function issueToken(
   { db, opaque }: { db: Executor; opaque: Opaque },
   companyId: string,
@@ -49,7 +48,7 @@ export async function issueToken(
   const expiresAt = new Date(now + LIFETIME_SECONDS[about.purpose] * 1000)
   const row = { ...about, hash, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
-  /** Replaces older tokens. Call it after the email is sent: an earlier link works until then. */
+  /** Replaces older tokens. Call it after the email is sent: earlier links work until then. */
   const noteSent = () => repository.noteSent(db, companyId, row)
   return { token, expiresAt, noteSent }
 }
@@ -61,7 +60,6 @@ function generateToken(opaque: Opaque, purpose: TokenPurpose): { token: string; 
   return { token, hash }
 }
 
-/** For an account without a password, whose owner gets the link from an operator. */
 export async function issuePrintedReset(
   tx: Tx,
   opaque: Opaque,
@@ -97,7 +95,7 @@ export async function consumeToken<Result>(
   const hash = opaque.hash(token, `${purpose}_`)
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
-    // The lock order of a password change too: emails, tokens, user, sessions.
+    // Lock order, as in a password change: emails, tokens, user, sessions.
     if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()
