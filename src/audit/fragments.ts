@@ -24,12 +24,8 @@ export function auditIfAny(source: string, companyId: string, entry: AuditEntry)
   return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
 }
 
-type Expressions = Record<
-  Exclude<keyof AuditEntry, 'subject' | 'details'> | 'companyId',
-  RawBuilder<unknown>
-> & {
-  details?: RawBuilder<unknown>
-}
+type Column = Exclude<keyof AuditEntry, 'subject' | 'details'> | 'companyId'
+type Expressions = Record<Column, RawBuilder<unknown>> & { details?: RawBuilder<unknown> }
 
 /** One entry per row of `source`, the part of a statement after `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {

@@ -180,14 +180,9 @@ export async function listRefusedSignIns(
 ) {
   return await db
     .selectFrom('refused_sign_ins')
-    .select(({ fn, val }) => [
-      'minute',
-      'network',
-      fn.coalesce('reason', val('refused')).as('reason'),
-      'count',
-      'user_id as userId',
-      'last_email as lastEmail',
-    ])
+    .select(['minute', 'network'])
+    .select(({ fn, val }) => fn.coalesce('reason', val('refused')).as('reason'))
+    .select(['count', 'user_id as userId', 'last_email as lastEmail'])
     .where('company_id', '=', companyId)
     .where((eb) =>
       // Without a user, null equals nothing. In `or({ … })`, it would mean unknown users.

@@ -8,15 +8,7 @@ import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { CSV, exportTrail, NDJSON, throwOverloaded, toReply } from './export.ts'
 import { countDaily, type Filter, findNames, listTrail, type TrailEntry } from './repository.ts'
-import {
-  AuditQuery,
-  AuditReply,
-  CsvLines,
-  DailyQuery,
-  DailyReply,
-  DEFAULT_DAYS,
-  EntryLines,
-} from './schemas.ts'
+import * as schemas from './schemas.ts'
 
 const operation = operationsOf('audit')
 
@@ -31,14 +23,14 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
       summary: 'The audit trail, the newest entries first, in pages',
       description:
         'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. Sign-ins of a service account are summed by minute and network in the same way, and `details.superseded` says how many sessions they ended. `names` has the members who occur. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, all entries that match are streamed with names; a process runs one such export of a company at a time.',
-      querystring: AuditQuery,
+      querystring: schemas.AuditQuery,
       response: {
         200: {
-          description: AuditReply.description,
+          description: schemas.AuditReply.description,
           content: {
-            'application/json': { schema: AuditReply },
-            [NDJSON]: { schema: EntryLines },
-            [CSV]: { schema: CsvLines },
+            'application/json': { schema: schemas.AuditReply },
+            [NDJSON]: { schema: schemas.EntryLines },
+            [CSV]: { schema: schemas.CsvLines },
           },
         },
       },
@@ -76,12 +68,12 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
       operationId: 'countAuditDaily',
       summary: 'Sign-ins, refusals and changes of each day',
       description: 'Days are those of UTC. Today counts until now.',
-      querystring: DailyQuery,
-      response: { 200: DailyReply },
+      querystring: schemas.DailyQuery,
+      response: { 200: schemas.DailyReply },
     }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(system.now())
-      const { days = DEFAULT_DAYS } = query
+      const { days = schemas.DEFAULT_DAYS } = query
       const counting = admit(companyId, () => countDaily(db, companyId, { now, days }))
       return { days: await counting.catch(throwOverloaded) }
     },
@@ -93,7 +85,7 @@ function alreadyExporting(): Problem {
   return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
 }
 
-function toFilter({ action, actor, from, to }: Static<typeof AuditQuery>): Filter {
+function toFilter({ action, actor, from, to }: Static<typeof schemas.AuditQuery>): Filter {
   return { action, actor: actor?.toLowerCase(), from: toTime('from', from), to: toTime('to', to) }
 }
 

@@ -30,6 +30,8 @@ interface LinkedLetter {
   write(context: LetterContext, until: string): Text
 }
 
+const UNDO = { purpose: 'undo', page: 'undo', label: "This wasn't me: undo it" } as const
+
 export const LINKED_LETTERS = {
   verify_email: {
     purpose: 'verify',
@@ -67,9 +69,7 @@ export const LINKED_LETTERS = {
     ],
   },
   first_factor_added: {
-    purpose: 'undo',
-    page: 'undo',
-    label: "This wasn't me: undo it",
+    ...UNDO,
     write: (context, until) => [
       `A second factor was added to your account at ${context.companyName}`,
       `${factorOf(context)} was added to your account, ${requestedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
@@ -77,9 +77,7 @@ export const LINKED_LETTERS = {
     ],
   },
   email_changed_without_factor: {
-    purpose: 'undo',
-    page: 'undo',
-    label: "This wasn't me: undo it",
+    ...UNDO,
     write: (context, until) => [
       `The email address of your account at ${context.companyName} was changed`,
       `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it. If that was you, do nothing. If not, undo it at once:`,

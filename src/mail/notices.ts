@@ -55,10 +55,7 @@ export interface LetterContext extends MailData {
   requestedAt: Date
 }
 
-export function requestedFrom({
-  ipAddress,
-  requestedAt,
-}: Pick<LetterContext, 'ipAddress' | 'requestedAt'>): string {
+export function requestedFrom({ ipAddress, requestedAt }: LetterContext): string {
   return `${ipAddress === undefined ? '' : `from IP address ${ipAddress} `}on ${toText(requestedAt)}`
 }
 

@@ -96,24 +96,22 @@ export async function requestEmailChange(
   actor: Actor,
   { newEmail, mailCode }: Static<typeof EmailChangeBody>,
 ): Promise<void> {
-  const { session, client } = actor
+  const { session } = actor
   const { companyId, userId } = session
+  const { ipAddress, network } = actor.client
   const email = checkEmail(newEmail, 'newEmail')
   if (session.userKind === 'service')
     throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
   if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
   await counted(context, actor, async () => {
-    const { ipAddress, network } = client
     const digest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
       const isFactorProven = !(await consumeCode(tx, session, owner, { use: 'email', digest }))
       const self = { userId, kind: 'person', status: 'active' } as const
-      const isRequested = await updateUser(tx, companyId, self, { pending_email: email })
-      if (!isRequested) throw sessionEnded()
+      if (!(await updateUser(tx, companyId, self, { pending_email: email }))) throw sessionEnded()
       const data = { ipAddress, userId, isFactorProven }
       await mail({ kind: 'email_change', recipient: email, data, network })
-      const recipient = session.email
-      await mail({ kind: 'email_change_requested', recipient, data: { ipAddress, userId } })
+      await mail({ kind: 'email_change_requested', recipient: session.email, data: { ipAddress, userId } })
       await audit('email_change_request')
     })
   })

@@ -89,11 +89,7 @@ export function noSuchMember(): Problem {
 }
 
 /** @throws Problem invalid_request; a foreign key refuses unknown roles */
-export async function changeRole(
-  act: Act,
-  { id: userId, kind, role: before }: Member,
-  role: string,
-): Promise<void> {
+export async function changeRole(act: Act, { id: userId, kind, role: before }: Member, role: string) {
   const { tx, companyId, audit } = act
   requireRoleFor(kind, role)
   await changeUser(tx, companyId, userId, { role })
@@ -112,18 +108,14 @@ export function requireRoleFor(kind: UserKind, role: string): void {
     throw invalidField('role', 'must be another than admin for a service member')
 }
 
-export async function changeStatus(
-  { tx, companyId, audit }: Act,
-  { id: userId }: Member,
-  status: 'active' | 'disabled',
-): Promise<void> {
-  await changeUser(tx, companyId, userId, { status })
+export async function changeStatus({ tx, companyId, audit }: Act, { id }: Member, status: Member['status']) {
+  await changeUser(tx, companyId, id, { status })
   if (status === 'disabled') {
-    await endUserSessions(tx, companyId, userId, 'user_disabled')
-    await cancelEmailChange(tx, companyId, userId)
-    await dropInvitationsOf(tx, companyId, userId)
+    await endUserSessions(tx, companyId, id, 'user_disabled')
+    await cancelEmailChange(tx, companyId, id)
+    await dropInvitationsOf(tx, companyId, id)
   }
-  await audit(status === 'disabled' ? 'user_disable' : 'user_enable', { subject: userId })
+  await audit(status === 'disabled' ? 'user_disable' : 'user_enable', { subject: id })
 }
 
 /**

@@ -1,9 +1,5 @@
 import { type Account, isActive } from '../company/account.ts'
-import {
-  findAccountsByEmail,
-  findPendingEmail,
-  listCompaniesOfEmailAcrossCompanies,
-} from '../company/identity-repository.ts'
+import * as identity from '../company/identity-repository.ts'
 import { findActiveCompany } from '../company/repository.ts'
 import { createDigests } from '../crypto/digests.ts'
 import { createOpaque } from '../crypto/opaque.ts'
@@ -56,7 +52,7 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   if (kind === 'companies') return await companiesOf(context, email)
   if (data.userId !== undefined) {
     // `recipient` can differ from the account's current email.
-    const account = await findPendingEmail(db, companyId, data.userId)
+    const account = await identity.findPendingEmail(db, companyId, data.userId)
     if (!account) return null
     const { userStatus, companyStatus, pendingEmail } = account
     // Disabled members can undo changes too.
@@ -65,7 +61,7 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
     if (!isThere || (kind === 'email_change' && pendingEmail !== email)) return null
     return { ...namesOf(companyId, account), isProven: kind !== 'email_change' }
   }
-  const [account] = await findAccountsByEmail(db, [{ companyId, email }])
+  const [account] = await identity.findAccountsByEmail(db, [{ companyId, email }])
   if (kind === 'invitation') {
     const invitation = account ? undefined : await findInvitationTo(db, companyId, email)
     const company = invitation && (await findActiveCompany(db, companyId))
@@ -112,7 +108,7 @@ function namesOf(
 }
 
 async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email: string) {
-  const found = await listCompaniesOfEmailAcrossCompanies(db, email)
+  const found = await identity.listCompaniesOfEmailAcrossCompanies(db, email)
   if (found.length === 0) return null
   const companies = found.map(({ id, handle, name }) => {
     const signInName = handle ?? id
@@ -128,16 +124,10 @@ async function newLink(
 ) {
   const { purpose, page } = LINKED_LETTERS[kind]
   const { companyId, mailId, recipient: email, createdAt, data } = mail
-  const issued = await issueToken({ db, opaque }, companyId, {
-    purpose,
-    email,
-    role: recipient.role ?? null,
-    userId: data.userId ?? null,
-    isFactorProven: data.isFactorProven ?? false,
-    mailId,
-    createdAt,
-    now,
-  })
+  const { role = null } = recipient
+  const { userId = null, isFactorProven = false } = data
+  const about = { purpose, email, role, userId, isFactorProven, mailId, createdAt, now }
+  const issued = await issueToken({ db, opaque }, companyId, about)
   if (!issued) return null
   const { token, expiresAt, noteSent } = issued
   if (purpose === 'invite') await noteExpiry(db, companyId, { mailId, email, expiresAt })

@@ -83,11 +83,7 @@ const routes: Routes<Context> = async (app, { context }) => {
 }
 
 function toReply({ createdAt, expiresAt, ...invitation }: Invitation) {
-  return {
-    ...invitation,
-    createdAt: createdAt.toISOString(),
-    expiresAt: expiresAt?.toISOString() ?? null,
-  }
+  return { ...invitation, createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null }
 }
 
 export const invitationRoutes = scopedRoutes(routes, 'invitation-routes', [

@@ -53,14 +53,13 @@ export async function invite(
 ) {
   const { counters, config } = context
   const { session, client, now } = actor
-  const { network } = client
   const isAdmin = invitation.role === 'admin'
   return await counters.consumeFor(config.limits.invitations, [session.companyId], actor, async () => {
     const codeDigest = await checkAdminCode(context, actor, isAdmin, mailCode)
     return await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
       if (isAdmin) await consumeAdminCode(tx, actor, codeDigest)
-      const { id, email } = await open(context, act, { ...invitation, network, now })
+      const { id, email } = await open(context, act, { ...invitation, network: client.network, now })
       await requireFewInvitations(tx, companyId, config.quotas, { email, now: new Date(now) })
       await audit('invite', { subject: email, details: { role: invitation.role } })
       return await requireInvitation(tx, companyId, id)

@@ -19,7 +19,7 @@ const routes: Routes<Context> = async (app, options) => {
   await app.register(reading, options)
   await app.register(changing, options)
   await app.register(services, options)
-  await app.register(endingSessions, options)
+  await app.register(removing, options)
 }
 
 const operation = operationsOf('members')
@@ -43,11 +43,8 @@ const reading: Routes<Context> = async (app, { context }) => {
         ({ after, max }) =>
           listMembers(context.db, companyId, { ...filter, after: after && toPosition(after), max }),
       )
-      return {
-        members: rows.map(toReply),
-        total: await countMembers(context.db, companyId, filter),
-        nextCursor,
-      }
+      const total = await countMembers(context.db, companyId, filter)
+      return { members: rows.map(toReply), total, nextCursor }
     },
   )
 
@@ -79,25 +76,8 @@ const changing: Routes<Context> = async (app, { context }) => {
     }),
     async (request) => {
       const { params, body } = request
-      return toReply(
-        await members.changeMember(context, actorOf(request, context), params.id.toLowerCase(), body),
-      )
-    },
-  )
-
-  app.delete(
-    '/auth/members/:id',
-    operation({
-      operationId: 'deleteMember',
-      summary: 'Delete a member; nothing but the id stays',
-      description: 'Name, e-mail and password are gone for good, and all sessions end.',
-      params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, 'not_found'),
-    }),
-    async (request, reply) => {
-      await members.deleteMember(context, actorOf(request, context), request.params.id.toLowerCase())
-      reply.code(204)
-      return null
+      const actor = actorOf(request, context)
+      return toReply(await members.changeMember(context, actor, params.id.toLowerCase(), body))
     },
   )
 }
@@ -134,8 +114,7 @@ const services: Routes<Context> = async (app, { context }) => {
       const id = request.params.id.toLowerCase()
       const previousValidSeconds = request.body?.previousValidSeconds ?? 0
       const actor = actorOf(request, context)
-      const replaced = await replacePassword(context, actor, id, previousValidSeconds)
-      const { password, previousExpiresAt } = replaced
+      const { password, previousExpiresAt } = await replacePassword(context, actor, id, previousValidSeconds)
       return { password, previousExpiresAt: previousExpiresAt?.toISOString() ?? null }
     },
   )
@@ -171,39 +150,37 @@ const companies: Routes<Context> = async (app, { context }) => {
   )
 }
 
-const endingSessions: Routes<Context> = async (app, { context }) => {
-  app.delete(
-    '/auth/members/:id/sessions',
-    operation({
+const removing: Routes<Context> = async (app, { context }) => {
+  const operations = {
+    '/auth/members/:id': {
+      operationId: 'deleteMember',
+      summary: 'Delete a member; nothing but the id stays',
+      description: 'Name, e-mail and password are gone for good, and all sessions end.',
+      remove: members.deleteMember,
+    },
+    '/auth/members/:id/sessions': {
       operationId: 'endSessionsOfMember',
       summary: 'End all sessions of a member',
       description: 'From the answer on, no instance accepts a credential of them.',
-      params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, 'not_found'),
-    }),
-    async (request, reply) => {
-      await members.endSessionsOfMember(context, actorOf(request, context), request.params.id.toLowerCase())
-      reply.code(204)
-      return null
+      remove: members.endSessionsOfMember,
     },
-  )
-
-  app.delete(
-    '/auth/members/:id/second-factors',
-    operation({
+    '/auth/members/:id/second-factors': {
       operationId: 'resetSecondFactorsOfMember',
       summary: 'Reset the second factors of a member who has lost them',
       description:
         'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
-      params: schemas.MemberParams,
-      response: responses({ 204: Type.Null() }, 'not_found'),
-    }),
-    async (request, reply) => {
-      await members.resetSecondFactors(context, actorOf(request, context), request.params.id.toLowerCase())
+      remove: members.resetSecondFactors,
+    },
+  }
+  for (const [path, { remove, ...texts }] of Object.entries(operations)) {
+    const response = responses({ 204: Type.Null() }, 'not_found')
+    const options = operation({ ...texts, params: schemas.MemberParams, response })
+    app.delete(path, options, async (request, reply) => {
+      await remove(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
       return null
-    },
-  )
+    })
+  }
 }
 
 function toPosition([name, id]: string[]) {

@@ -13,8 +13,6 @@ import { replaceServicePassword } from './service-passwords-repository.ts'
 
 /** Service accounts sign in with passwords that admins see once. They get no email. */
 
-/** Nobody is invited there. */
-const NOBODY = ''
 /** Names can be equal, but emails cannot. */
 const MAX_TRIES = 20
 
@@ -35,7 +33,8 @@ export async function addServiceAccount(
     // In releases from before service passwords, nothing matches an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, audit }) => {
-      await requireRoom(tx, companyId, config.quotas, { email: NOBODY, now: at })
+      // No invitation has this email, so all open ones count.
+      await requireRoom(tx, companyId, config.quotas, { email: '', now: at })
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
         const digits = String(system.randomBytes(4).readUInt32BE() % 10_000).padStart(4, '0')
         const email = `${slugOf(name)}-${digits}@service.invalid`
@@ -51,19 +50,13 @@ export async function addServiceAccount(
   })
 }
 
-interface ReplacedPassword {
-  password: string
-  /** Null if the previous password stops working immediately. */
-  previousExpiresAt: Date | null
-}
-
 /** @throws Problem permission_denied, not_found, rate_limited */
 export async function replacePassword(
   context: Context,
   actor: Actor,
   memberId: string,
   previousValidSeconds: number,
-): Promise<ReplacedPassword> {
+) {
   const { companyId } = actor.session
   const { servicePasswords } = context.config.limits
   return await context.counters.consumeFor(servicePasswords, [companyId], actor, async () => {
@@ -72,13 +65,13 @@ export async function replacePassword(
   })
 }
 
-/** A password's sessions end with it. @throws Problem permission_denied, session_ended, not_found */
+/** `previousExpiresAt` is null if the previous password and its sessions end immediately. @throws Problem permission_denied, session_ended, not_found */
 export async function replacePasswordAs(
   context: ActContext & Pick<Context, 'opaque'>,
   actor: Actor | Operator,
   memberId: string,
   previousValidSeconds: number,
-): Promise<ReplacedPassword> {
+) {
   const { password, ...stored } = generateServicePassword(context.opaque)
   const createdBy = 'session' in actor ? actor.session.userId : null
   const next = { ...stored, at: new Date(actor.now), createdBy, previousValidSeconds }

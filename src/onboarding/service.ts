@@ -149,9 +149,8 @@ export async function resetPassword(
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
     const { audit, mail } = actIn(tx, context.system, { companyId, userId }, received)
     await mail({ kind: 'password_changed', recipient, data })
-    await audit('password_reset', {
-      details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
-    })
+    const details = invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined
+    await audit('password_reset', { details })
     return { companyId, userId }
   })
 }

@@ -31,10 +31,7 @@ interface Presented {
   now: number
 }
 
-export async function countAttempt(
-  { counters, config }: Pick<Context, 'counters' | 'config'>,
-  received: Received,
-): Promise<void> {
+export async function countAttempt({ counters, config }: Context, received: Received): Promise<void> {
   await counters.consume(config.limits.oneTimeTokens, byNetwork(received.client.network), received)
 }
 
