@@ -65,7 +65,7 @@ export async function replacePassword(
   })
 }
 
-/** `previousExpiresAt` is null if the previous password and its sessions end immediately. @throws Problem permission_denied, session_ended, not_found */
+/** @throws Problem permission_denied, session_ended, not_found */
 export async function replacePasswordAs(
   context: ActContext & Pick<Context, 'opaque'>,
   actor: Actor | Operator,
@@ -79,7 +79,7 @@ export async function replacePasswordAs(
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)
       throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
-    // Releases from before service passwords only check sessions.
+    // The previous password has ended. Releases from before service passwords only check sessions.
     if (previousExpiresAt === null) await endUserSessions(tx, companyId, memberId, 'password_reset')
     const details = previousExpiresAt ? { previousExpiresAt } : undefined
     await audit('service_password', { subject: memberId, details })
