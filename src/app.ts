@@ -31,21 +31,17 @@ import { signingSecretPlugin, signingSecretRoutes } from './signing-secret/route
 import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
-/** Builds the service, an app for each listener. It reads as the trust map: which credential each route requires. */
+/** The trust map: which credential each route requires. Each listener has its own app. */
 export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guide' | 'platformGuide'>) {
   const { config } = options
-  const { app, platform } = await createHttpApps({
-    ...options,
-    guide: guideOf(config),
-    platformGuide: PLATFORM_GUIDE,
-  })
+  const guides = { guide: guideOf(config), platformGuide: PLATFORM_GUIDE }
+  const { app, platform } = await createHttpApps({ ...options, ...guides })
   const opened = createContext(options, app.notice)
   await app.register(tokenPlugin, { context: opened })
   const context = { ...opened, tokens: app.tokens }
   const sessions = createSessionLookUp(context)
   await app.register(signingSecretPlugin, { context })
 
-  // No credential: files that are the same for everybody.
   if (config.hasPages) {
     await app.register(async (open) => {
       await open.register(publicGuard)
@@ -78,12 +74,12 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           await proven.register(recentAuthenticationGuard, { context })
           await proven.register(secondFactorRoutes, { context })
         })
-        // A session that meets the policy of its company on second factors.
+        // The session also meets the company's second-factor policy.
         await signedIn.register(async (enrolled) => {
           await enrolled.register(enrolmentGuard)
           await enrolled.register(ownSessionRoutes, { context })
           await enrolled.register(accountRoutes, { context })
-          // And whose user has a permission; the last kind also requires recent authentication.
+          // The user also has a permission. The last one requires recent authentication, too.
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
             await permitted.register(signingSecretRoutes, { context })
@@ -111,23 +107,23 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
     { prefix: '/api' },
   )
   const feed = createFeed(context)
-  // Before the last requests are taken: who waits for an event is answered at once.
+  // Readers that wait for an event get a response before the listener closes.
   platform.addHook('preClose', async () => feed.drain())
   await platform.register(platformScopes, { context, sessions, feed })
   return { app, platform }
 }
 
-/** The platform's own listener, which no client reaches, and on which nothing is counted by limits. */
+/** The platform's own listener: clients cannot reach it, and no rate limits apply. */
 async function platformScopes(
   platform: FastifyInstance,
   { context, sessions, feed }: { context: Context; sessions: SessionLookUp; feed: Feed },
 ): Promise<void> {
-  // No credential: the document of this listener.
+  // No credential: this listener's OpenAPI document.
   await platform.register(async (open) => {
     await open.register(publicGuard)
     await open.register(openapiRoutes)
   })
-  // The secret of a client of the platform, which has the scope.
+  // The secret of a platform client with the scope.
   await platform.register(async (clients) => {
     await clients.register(clientGuard, { context })
     await clients.register(async (scoped) => {
@@ -139,7 +135,7 @@ async function platformScopes(
       await scoped.register(feedRoutes, { context: { feed } })
     })
   })
-  // The session of a request that a proxy asks about, which meets the policy on second factors.
+  // The session of a request that a proxy asks about. It meets the second-factor policy.
   await platform.register(async (forwarded) => {
     await forwarded.register(sessionGuard, { context, sessions, isForwarded: true })
     await forwarded.register(enrolmentGuard)

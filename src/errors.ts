@@ -1,6 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/** Every public error: status, category, title. The code is also the last part of the problem's URN. */
 export const catalogue = {
   invalid_request: [400, 'validation', 'Invalid request'],
   malformed_body: [400, 'validation', 'Malformed body'],
@@ -64,14 +63,12 @@ const END_REASONS = [
 
 export type EndReason = (typeof END_REASONS)[number]
 
-/** Options of WebAuthn go to the browser as they are. */
 export interface SecondFactorRequest {
   challenge: string
   methods: string[]
   passkeyOptions?: object
 }
 
-/** What is left of a limit. */
 export interface LimitState {
   name: string
   max: number
@@ -88,27 +85,24 @@ export interface RefusalContext {
 }
 
 interface Extras {
-  /** By JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
   reason?: EndReason
-  /** The Retry-After header. */
   retryAfterSeconds?: number
-  /** The limit that counted the request, used up or not: the RateLimit headers. */
+  /** For the RateLimit headers, even if the limit is not exceeded. */
   limit?: LimitState
   secondFactor?: SecondFactorRequest
-  /** The code of RFC 6749, where clients expect one. */
+  /** The error code of RFC 6749, where clients expect one. */
   error?: string
-  /** A cursor from which all that is left follows. */
   oldest?: string
   headers?: Record<string, string>
-  /** In place of that of the code, where a proxy understands no other: see platform/introspection.ts. */
+  /** Replaces the code's own status where a proxy understands only this one. */
   status?: number
-  /** For the log line alone: what the client is not told. */
+  /** Only for the log line: the client must not see it. */
   logContext?: RefusalContext
   cause?: unknown
 }
 
-/** A refusal that the client sees. Services and guards throw it. `detail` never contains a secret. */
+/** A refusal that the client sees: `detail` must not contain a secret. */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly extras: Extras
@@ -145,7 +139,6 @@ export function overloaded(detail = 'Too many requests at once; try again in a m
 
 const text = (description: string, example: string) => Type.String({ description, examples: [example] })
 
-/** RFC 9457, with members of the service's own. */
 export const ProblemReply = Type.Object(
   {
     type: text('`urn:gatehouse:problem:` and the code', 'urn:gatehouse:problem:invalid_request'),

@@ -1,10 +1,8 @@
 import { randomBytes, randomFillSync } from 'node:crypto'
 
-/** Time and randomness, as one dependency that tests replace. */
 export interface System {
-  /** Since the Unix epoch, in milliseconds. */
   now(): number
-  /** In milliseconds, for durations: it never steps back, as the clock can. */
+  /** Milliseconds for durations. Unlike the clock, it never steps back. */
   elapsed(): number
   randomBytes(size: number): Buffer
 }
@@ -15,7 +13,7 @@ export const realSystem: System = {
   randomBytes: createPool(),
 }
 
-/** Reads blocks, since each read from the operating system is expensive. Wipes what it returns. */
+/** Reads blocks, because each read from the operating system is expensive. Wipes bytes that it has returned. */
 function createPool(): System['randomBytes'] {
   const pool = Buffer.alloc(8_192)
   let used = pool.length
@@ -32,18 +30,17 @@ function createPool(): System['randomBytes'] {
   }
 }
 
-/** At least 0 and below 1, for spreading out what would come together. */
+/** At least 0 and below 1, to spread out work that would start together. */
 export function randomFraction({ randomBytes }: System): number {
   return randomBytes(2).readUInt16BE() / 65_536
 }
 
-/** A UUID in lower case. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** The nil UUID (RFC 9562, section 5.9). No row has it, and it sorts before all others. */
 export const NIL_ID = '00000000-0000-0000-0000-000000000000'
 
-/** A UUIDv7 (RFC 9562, section 5.7): ordered by time, so new rows are close together in a primary key. */
+/** A UUIDv7 (RFC 9562, section 5.7). Time order keeps new rows close together in a primary key. */
 export function newId(system: Pick<System, 'now' | 'randomBytes'>): string {
   const bytes = system.randomBytes(16)
   bytes.writeUIntBE(system.now(), 0, 6)

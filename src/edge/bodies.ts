@@ -5,24 +5,16 @@ import { overloaded, Problem } from '../errors.ts'
 import { MAX_UNUSED_BYTES, unusedBody } from './framing.ts'
 import { widerNetworkOf } from './network.ts'
 
-/**
- * Bounds the memory of bodies until their requests are answered, in all and by IPv4 address or IPv6 /48. What has arrived
- * counts, since a slow sender could announce much with a few bytes. Large bodies leave room for small ones, such as sign-ins.
- */
+/** Bounds the memory of request bodies. Only bytes that arrived count, because a slow sender can announce many for free. */
 
 const TOTAL_BYTES = 64 * 1024 * 1024
 const NETWORK_BYTES = TOTAL_BYTES / 4
+/** Leaves room for small bodies, such as sign-ins. */
 const LARGE_BODIES_BYTES = TOTAL_BYTES - NETWORK_BYTES / 2
 const SMALL_BODY_BYTES = 16 * 1024
 
-interface Holding {
-  /** Returns false if there is no room. */
-  take(bytes: number): boolean
-  /** Gives everything back. Nothing can be taken afterwards. */
-  release(): void
-}
-
 export type BodyBudget = ReturnType<typeof createBodyBudget>
+type Holding = ReturnType<BodyBudget['open']>
 
 export function showBodies(registry: Registry, budgets: BodyBudget[]): void {
   new Gauge({
@@ -50,8 +42,8 @@ export function createBodyBudget() {
     get bytes() {
       return used
     },
-    /** For a body of at most `limit` bytes, `announced` of which are expected. @throws Problem overloaded without room for them */
-    open(ofNetwork: string, announced: number, limit: number): Holding {
+    /** Expects `announced` bytes, and `limit` at most. @throws Problem overloaded if there is no room for them */
+    open(ofNetwork: string, announced: number, limit: number) {
       const network = widerNetworkOf(ofNetwork)
       const total = limit > SMALL_BODY_BYTES ? LARGE_BODIES_BYTES : TOTAL_BYTES
       const hasRoom = (bytes: number) =>
@@ -60,13 +52,13 @@ export function createBodyBudget() {
       let held = 0
       let isReleased = false
       return {
-        take(bytes) {
+        take(bytes: number): boolean {
           if (isReleased || !hasRoom(bytes)) return false
           held += bytes
           add(network, bytes)
           return true
         },
-        release() {
+        release(): void {
           isReleased = true
           add(network, -held)
           held = 0
@@ -80,7 +72,7 @@ function noRoom(): Problem {
   return overloaded('Too many request bodies are being received. Retry after 1 second.')
 }
 
-/** The overhead of a chunk: a sender can send each byte as its own chunk. */
+/** Overhead of each chunk: a sender can send every byte as its own chunk. */
 const CHUNK_BYTES = 256
 
 interface Arriving {
@@ -90,10 +82,7 @@ interface Arriving {
   budget: BodyBudget
 }
 
-/**
- * Finds room for a body of at most `limit` bytes, and returns what reads it.
- * @throws Problem overloaded; when it is read also payload_too_large, or an error of the connection
- */
+/** @throws Problem overloaded; the returned reader also payload_too_large, or an error of the connection */
 export function openBody(
   { message, answer, network, budget }: Arriving,
   limit: number,
@@ -103,7 +92,7 @@ export function openBody(
   return () => readBody(message, limit, holding)
 }
 
-/** Of a GET or HEAD that announces a body. @throws Problem malformed_http */
+/** For a GET or HEAD that announces a body. @throws Problem malformed_http, overloaded */
 export async function passUnusedBody(arriving: Arriving): Promise<void> {
   const { message } = arriving
   const isChunked = message.headers['transfer-encoding'] !== undefined
@@ -129,7 +118,7 @@ function readBody(message: IncomingMessage, limit: number, holding: Holding): Pr
     }
     free(chunk)
     drop()
-    // What comes after the refusal is read and dropped: a sender that is still writing does not read answers.
+    // The rest is read and dropped, because a sender does not read the response while it writes.
     isRefused = true
     if (length > limit) stop(tooLarge())
   }
@@ -152,7 +141,7 @@ function readBody(message: IncomingMessage, limit: number, holding: Holding): Pr
     }
     const [first] = chunks
     const body = first && chunks.length === 1 ? first : Buffer.concat(chunks, length)
-    // From here on it is the caller's, also if the connection fails.
+    // The caller owns the chunks now, even if the connection fails.
     chunks.length = 0
     resolve(body)
   }
@@ -161,16 +150,15 @@ function readBody(message: IncomingMessage, limit: number, holding: Holding): Pr
   return promise
 }
 
-/** Frees a chunk that nobody will read. Under a flood, V8 would do so only after a hundred megabytes. */
+/** Under a flood, V8 would collect dropped chunks only after 100 MB of them. */
 function free({ buffer, byteLength }: Buffer): void {
-  // A small chunk can share its memory with others.
+  // Small chunks can share a buffer.
   if (buffer instanceof ArrayBuffer && byteLength > 0 && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
-/** One listener per connection, which can have many requests. */
 const holdingsOn = new WeakMap<Socket, Set<Holding>>()
 
-/** Also when the connection ends: on Node 22, an answer that waits for an earlier one does not close then. */
+/** Also when the connection ends: on Node 22, a response that waits for an earlier one does not close then. */
 function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
   const holdings = holdingsOn.get(socket) ?? new Set()
   if (!holdingsOn.has(socket)) {

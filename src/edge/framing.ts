@@ -4,7 +4,7 @@ import { Problem } from '../errors.ts'
 /** Refuses requests that Node's parser accepts but a proxy in front of it can read differently (RFC 9112). */
 
 const MAX_HEADERS = 100
-/** uri-host [ ":" port ] (RFC 9110, section 7.2). Only the form is checked, since nothing uses the value. */
+/** uri-host [ ":" port ] (RFC 9110, section 7.2). Nothing uses the value, so only its form is checked. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
 function headerBytesOf({ url = '', rawHeaders }: IncomingMessage): number {
@@ -22,7 +22,7 @@ function malformationOf(message: IncomingMessage): string | null {
   }
   if (headers.host === undefined && httpVersion === '1.1') return 'A request has a Host header.'
   if (headers.host !== undefined && !HOST.test(headers.host)) return 'The Host header has no valid form.'
-  // No other coding is decoded here, and HTTP/1.0 has none (section 6.1).
+  // Nothing here decodes a different coding, and HTTP/1.0 has none (section 6.1).
   const coding = headers['transfer-encoding']
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
@@ -30,7 +30,7 @@ function malformationOf(message: IncomingMessage): string | null {
   return null
 }
 
-/** What some clients send with every request: `{}`, `[]`, or `null`. */
+/** Some clients send `{}`, `[]`, or `null` with every request. */
 export const MAX_UNUSED_BYTES = 4
 
 /** The body of a GET or HEAD has no meaning and can smuggle a request (RFC 9110, section 9.3.1). */
@@ -38,7 +38,7 @@ export function unusedBody({ method }: IncomingMessage): Problem {
   return new Problem('malformed_http', `A ${method} request has no body.`)
 }
 
-/** Whether all percent-escapes are whole, and UTF-8. Parsers read others differently, or as text. */
+/** Whether all percent-escapes are complete UTF-8. Parsers disagree about others. */
 export function isDecodable(url: string): boolean {
   if (!url.includes('%')) return true
   try {
@@ -49,7 +49,6 @@ export function isDecodable(url: string): boolean {
   }
 }
 
-/** `maxHeaderBytes` counts the request line and headers without their separators. */
 export function faultOf(message: IncomingMessage, maxHeaderBytes = Number.POSITIVE_INFINITY): Problem | null {
   if (headerBytesOf(message) > maxHeaderBytes)
     return new Problem('headers_too_large', 'The request line and headers are too large.')
@@ -58,13 +57,13 @@ export function faultOf(message: IncomingMessage, maxHeaderBytes = Number.POSITI
   }
   const malformation = malformationOf(message)
   if (malformation) return new Problem('malformed_http', malformation)
-  // No path: see http/not-found.ts.
+  // Only the query can be broken: http/not-found.ts handles paths.
   if (isDecodable(message.url ?? '')) return null
   const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
   return new Problem('invalid_request', 'The query contains a broken %-escape.', { errors })
 }
 
-/** All headers with this lower-case name, in order. Node would join them or keep only one. */
+/** `name` is lower-case. Node itself joins repeated headers, or keeps only one. */
 export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
   const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -3,19 +3,18 @@ import type { FastifyRequest } from 'fastify'
 import { LruMap } from 'toad-cache'
 import { toNetworks } from '../config/forms.ts'
 
-/** Networks as limits and queues count them, by an IP address. What is none stays as it is. */
+/** Networks as limits and queues count them. A text that is not an IP address stays unchanged. */
 
-/** An IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
+/** An IPv4 address or an IPv6 /64, because a customer gets at least a /64. */
 export function networkOfIpAddress(ipAddress: string): string {
   return normalize(ipAddress, 64)
 }
 
-/** The IPv6 /48 of a network, since one customer can have all of its /64; an IPv4 address stays as it is. */
+/** An IPv4 address or an IPv6 /48, because one customer can have all /64s of a /48. */
 export function widerNetworkOf(network: string): string {
   return normalize(network, 48)
 }
 
-/** Each request needs its network several times. */
 const computed = { 48: new LruMap<string>(10_000), 64: new LruMap<string>(10_000) }
 
 function normalize(ipAddress: string, bits: 48 | 64): string {
@@ -27,7 +26,7 @@ function normalize(ipAddress: string, bits: 48 | 64): string {
   return network
 }
 
-/** The prefix of an IPv6 address as RFC 5952 writes it; an IPv4-mapped one is the IPv4 address (RFC 4291, 2.5.5.2). */
+/** In the form of RFC 5952. An IPv4-mapped address becomes the IPv4 address (RFC 4291, section 2.5.5.2). */
 function ipv6Network(ipAddress: string, bits: 48 | 64): string {
   const [withoutZone = ''] = ipAddress.split('%')
   const [start = '', end] = formatIpv6(withoutZone).split('::')
@@ -43,17 +42,14 @@ function ipv6Network(ipAddress: string, bits: 48 | 64): string {
   return bytes.join('.')
 }
 
-/** The URL parser writes IPv6 addresses in the form of RFC 5952, and is much faster than a library. */
+/** The URL parser writes the form of RFC 5952, much faster than a library. */
 function formatIpv6(ipAddress: string): string {
   return new URL(`http://[${ipAddress}]`).hostname.slice(1, -1)
 }
 
 export type Trust = (ipAddress: string | undefined) => boolean
 
-/**
- * Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. The peer of a connection
- * that was reset has no address.
- */
+/** Whether to trust a peer's X-Forwarded-For. A peer that reset its connection has no IP address. */
 export function createTrust(trustProxy: string[]): Trust {
   const networks = toNetworks(trustProxy)
   return (forwarded) => {
@@ -63,14 +59,14 @@ export function createTrust(trustProxy: string[]): Trust {
   }
 }
 
-/** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
+/** If a proxy forwards a value that is not an IP address, the proxy's own counts. */
 export function readIpAddress({ ip, socket }: FastifyRequest): string {
   const { remoteAddress: peer = 'unknown' } = socket
   const forwarded = withoutPort(ip)
   return isIP(forwarded) ? forwarded : peer
 }
 
-/** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** Some proxies add a port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(forwarded = ''): string {
   return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }

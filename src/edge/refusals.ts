@@ -9,14 +9,13 @@ import type { Duplex } from 'node:stream'
 import { Problem, statusOf, toReply } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 
-/** Answers to messages that the app never sees: those that are not valid HTTP, and those that are shed. */
+/** Responses to messages that the app never sees: invalid HTTP, and CONNECT. */
 
-/** A connection that is closed with unread bytes is reset, and our answer is lost (RFC 9112, section 9.6). */
+/** Closing a connection with unread bytes resets it, and the response is lost (RFC 9112, section 9.6). */
 export const LINGER_MS = 1_000
 
 export interface AnswerOptions {
   system: System
-  /** The headers of every response. */
   commonHeaders(requestId: string, origin: string | undefined): OutgoingHttpHeaders
   log(): { info(line: object): void }
 }
@@ -26,10 +25,7 @@ interface Answers {
   before: ServerResponse | undefined
 }
 
-/**
- * Answers what Node's parser refuses, after the earlier requests of the connection. Then the connection is closed, since
- * its further bytes cannot be trusted (RFC 9112, section 11.2).
- */
+/** Responds after earlier requests, then closes the connection: later bytes are not trustworthy (RFC 9112, section 11.2). */
 export function answerParserErrors(server: Server, options: AnswerOptions): void {
   const answersOn = new WeakMap<Duplex, Answers>()
   const closing = new WeakSet<Duplex>()
@@ -44,15 +40,15 @@ export function answerParserErrors(server: Server, options: AnswerOptions): void
       socket.destroy()
       return
     }
-    // The parser still reads. A slow sender could otherwise complete the request that was refused.
+    // The parser still reads, so a slow sender could complete the refused request while the connection lingers.
     const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
     const { latest, before } = answersOn.get(socket) ?? {}
     afterClose(latest?.req.complete ? latest : before, () => {
-      // The error is in a request that has an answer already. A second one would seem to answer the next request.
+      // The faulty request already has a response. A second one would seem to answer the next request.
       if (latest?.headersSent && !latest.req.complete) {
         afterClose(latest, () => end(socket, '', lingerMs))
       } else {
-        // Of the request whose body is at fault. Headers that are at fault are not known.
+        // Known only if the fault is in the body.
         const origin = latest?.req.complete === false ? latest.req.headers.origin : undefined
         refuse(socket, problem, { lingerMs, origin }, options)
       }
@@ -64,43 +60,27 @@ export function refuse(
   socket: Duplex,
   problem: Problem,
   { lingerMs, origin }: { lingerMs: number; origin?: string | undefined },
-  options: AnswerOptions,
+  { system, commonHeaders, log }: AnswerOptions,
 ): void {
-  // The last answer was sent with `Connection: close`, or the sender is gone.
+  // The last response was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
   const ipAddress = 'remoteAddress' in socket ? String(socket.remoteAddress) : undefined
-  const { status, headers, body } = renderProblem(problem, { ipAddress, origin }, options)
-  const lines = Object.entries({ ...headers, connection: 'close' }).map(
-    ([name, value]) => `${name}: ${value}`,
-  )
-  end(socket, [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'), lingerMs)
-}
-
-/** Also logs it, since the app does not. */
-function renderProblem(
-  problem: Problem,
-  {
-    origin,
-    ...about
-  }: { ipAddress: string | undefined; method?: string | undefined; origin: string | undefined },
-  { system, commonHeaders, log }: AnswerOptions,
-) {
   const requestId = newId(system)
   const status = statusOf(problem.code)
-  log().info({ requestId, status, ...about, code: problem.code })
+  log().info({ requestId, status, ipAddress, code: problem.code })
   const body = JSON.stringify(toReply(problem, requestId))
-  const { retryAfterSeconds } = problem.extras
   const headers: OutgoingHttpHeaders = {
     ...commonHeaders(requestId, origin),
     'content-type': 'application/problem+json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
-    ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
     ...problem.extras.headers,
+    connection: 'close',
   }
-  return { status, headers, body }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  end(socket, [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'), lingerMs)
 }
 
-/** Node closes a connection after its last answer, which is lost if a part of the request is unread: see LINGER_MS. */
+/** Node closes the connection after its last response, which is lost if the request has unread bytes: see LINGER_MS. */
 export function lingerIfUnread(message: IncomingMessage): void {
   const { socket } = message
   const close = socket.destroySoon
@@ -119,7 +99,7 @@ function afterClose(answer: ServerResponse | undefined, act: () => void): void {
   else answer.once('close', act)
 }
 
-/** Null for a broken connection, on which no answer can be sent. */
+/** Null for a broken connection, which cannot carry a response. */
 function problemOf({ code = '' }: { code?: string }): Problem | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new Problem('request_timeout', 'The request took too long to arrive.')

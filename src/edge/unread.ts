@@ -3,42 +3,25 @@ import type { Socket } from 'node:net'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { System } from '../system.ts'
 
-/**
- * Answers that clients do not take occupy memory. Each has ten seconds; beyond a bound on all together, the connection
- * with the largest is closed.
- */
+/** Bounds the memory of responses that clients do not read, in time and in total. The largest are closed first. */
 
-/** Enough for the largest answer at 10 KB/s. */
+/** Enough for the largest response at 10 KB/s. */
 const LONGEST_MS = 10_000
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024
 const CHECK_EVERY_MS = 250
 
 type Sender = Pick<Socket, 'writableLength' | 'bytesWritten' | 'destroy'>
 
-/** The bytes that a connection was given when it was seen with some that are unsent, and when that was first. */
-interface Unsent {
-  given: number
-  since: number
-}
-
-interface UnreadAnswers {
-  add(socket: Sender): void
-  remove(socket: Sender): void
-  /** Closes the connections that have had their time or are too much, and returns how many. */
-  check(now: number): number
-  readonly connections: number
-}
-
-export function createUnreadAnswers(maxUnsentBytes = MAX_UNSENT_BYTES): UnreadAnswers {
-  const open = new Map<Sender, Unsent | undefined>()
+export function createUnreadAnswers(maxUnsentBytes = MAX_UNSENT_BYTES) {
+  const open = new Map<Sender, { given: number; since: number } | undefined>()
   return {
-    add: (socket) => open.set(socket, undefined),
-    remove: (socket) => open.delete(socket),
-    check(now) {
+    add: (socket: Sender) => open.set(socket, undefined),
+    remove: (socket: Sender) => open.delete(socket),
+    check(now: number): number {
       const late: Sender[] = []
       const sending: Sender[] = []
       for (const [socket, seen] of open) {
-        // `bytesWritten` includes what is unsent, so it changes only with the next answer, which has its own time.
+        // `bytesWritten` includes unsent bytes, so it changes only with the next response, which has its own time.
         const { writableLength, bytesWritten: given } = socket
         if (writableLength === 0) open.set(socket, undefined)
         else if (seen?.given === given && now - seen.since >= LONGEST_MS) late.push(socket)
