@@ -2,28 +2,25 @@ import { overloaded } from '../errors.ts'
 import * as faults from './faults.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 
-/**
- * Sends many requests as one statement: items that arrive while one is in flight go together in the next. Two
- * statements of half the size cost a third more. Another one goes beside a slow statement (a lock).
- */
+/** Items that arrive while a statement is in flight share the next one, because two of half the size cost a third more. */
 
 export interface BatchOptions<Item, Outcome> {
   run(items: Item[]): Promise<Outcome[]>
-  /** Items with equal keys go one after the other: the second must see the effect of the first. */
+  /** Items with equal keys run one after the other: the second must see the effect of the first. */
   keyOf?(item: Item): string
-  /** Whether one item can have caused the error. Then each is tried in a statement of its own. */
+  /** Whether one item can have caused the error. Then each is retried in its own statement. */
   isItemFault?(error: unknown): boolean
-  /** Whether no statement can succeed now. Then all waiting items fail at once. */
+  /** Whether no statement can succeed now. Then all waiting items fail immediately. */
   isOutage?(error: unknown): boolean
-  /** By default at once. With `setImmediate`, after this iteration of the event loop: half the statements. */
+  /** `setImmediate` lets the event loop finish this iteration, which halves the statements. */
   schedule?(flush: () => void): void
-  /** Items per statement, statements in flight, waiting items. Beyond the last, items are refused. */
   maxSize?: number
   maxInFlight?: number
+  /** Further items are rejected with Problem overloaded. */
   maxWaiting?: number
-  /** After this wait for a statement in flight, another one goes beside it. */
+  /** After this wait for a statement in flight, a second one is sent. */
   patienceMs?: number
-  /** After an error of one item: statements that try single items at once, and for how long. */
+  /** Retries of single items: how many at the same time, and for how long. */
   maxAlone?: number
   maxRetryMs?: number
 }
@@ -41,7 +38,6 @@ interface Entry<Item, Outcome> {
   reject(error: unknown): void
 }
 
-/** Rejects with Problem overloaded if `maxWaiting` items wait already. */
 export function createBatch<Item, Outcome>({
   run,
   keyOf,
@@ -72,7 +68,7 @@ export function createBatch<Item, Outcome>({
     })
   }
 
-  /** While one statement is in flight, another goes only if that one is late or this one would be full. */
+  /** A second statement is sent only if the one in flight is late, or if the second is full. */
   function flush(isLate = false): void {
     while (inFlight < maxInFlight && queue.size > 0) {
       if (inFlight > 0 && !isLate && queue.size < maxSize) {
@@ -91,11 +87,11 @@ export function createBatch<Item, Outcome>({
     }
   }
 
-  /** After a long iteration of the event loop, timers come before replies that have arrived. */
+  /** After a long iteration of the event loop, timers fire before replies that have arrived. */
   function afterReplies(): void {
     const timer = impatience
     setImmediate(() => {
-      // Otherwise a statement has been sent by now.
+      // Otherwise a statement was sent in the meantime.
       if (impatience !== timer) return
       impatience = undefined
       flush(true)
@@ -114,20 +110,20 @@ export function createBatch<Item, Outcome>({
     entries.forEach(queue.release)
   }
 
-  /** The statement was one transaction and changed nothing, so each item can be tried alone. */
+  /** The statement was one transaction and changed nothing, so each item can be retried. */
   function setAside(entries: Entry<Item, Outcome>[], error: unknown): void {
     for (const entry of entries) aside.add(entry)
     tryAlone()
     const before = succeeded
     setTimeout(() => {
-      // If nothing has succeeded since, the cause is load, not an item: more tries would add to it.
+      // If nothing has succeeded in the meantime, the cause is load, not an item: retries would add to it.
       if (succeeded === before && entries.some((entry) => aside.has(entry))) failWaiting(error)
       else failAside(entries, error)
       flush()
     }, maxRetryMs).unref()
   }
 
-  /** New items do not wait for these, since one of them can be slow again. */
+  /** New items do not wait for these, because one of them can be slow again. */
   function tryAlone(): void {
     for (const entry of aside) {
       if (alone === maxAlone) return
@@ -171,7 +167,7 @@ function settle<Item, Outcome>(entries: Entry<Item, Outcome>[], outcomes: Outcom
   })
 }
 
-/** In the order of the items, by `ord` from 1; null for an item without a row. */
+/** `ord` starts at 1. An item without a row gets null. */
 export function inOrder<Row>(length: number, rows: (Row & { ord: number })[]): (Row | null)[] {
   const found: (Row | null)[] = Array.from({ length }, () => null)
   for (const row of rows) found[row.ord - 1] = row

@@ -1,7 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Database } from './schema.ts'
 
-/** Postgres's binary arrays (`array_recv`): escaping and parsing text took a tenth of the time. */
+/** Arrays in Postgres's binary format (`array_recv`): escaping and parsing text took a tenth of the time. */
 
 interface ElementType {
   oid: number
@@ -42,7 +42,7 @@ const TYPES = {
     write(buffer, value: Date, at) {
       const microseconds = (value.getTime() - EPOCH_MS) * 1000
       if (Number.isNaN(microseconds)) throw invalidText()
-      // Cheaper than a BigInt. The upper half is rounded down, also before 2000.
+      // Cheaper than a BigInt. Rounding down is also correct before 2000.
       buffer.writeInt32BE(Math.floor(microseconds / 2 ** 32), at)
       return buffer.writeUInt32BE(microseconds >>> 0, at + 4)
     },
@@ -58,18 +58,18 @@ const TYPES = {
   },
 } as const satisfies Record<string, ElementType>
 
-/** The code of Postgres, so that in a batch it is the fault of one item. */
+/** With Postgres's code, so that a batch treats it as the fault of one item. */
 function invalidText(): Error {
   return Object.assign(new Error('an element of an array is not of its type'), { code: '22P02' })
 }
 
 export type ElementTypeName = keyof typeof TYPES
 
-/** Dimensions, whether there are nulls, type; length and first index of the one dimension. */
+/** Number of dimensions, null flag, type; length and first index of the only dimension. */
 const HEADER_BYTES = 20
 const LENGTH_BYTES = 4
 
-/** Null, or JavaScript's form of the type: `Date`, `Buffer`, decimal text for bigint, and so on. */
+/** Values are null or in JavaScript's form: `Date`, `Buffer`, decimal text for bigint. */
 export function toBinaryArray(type: ElementTypeName, values: readonly unknown[]): Buffer {
   const { oid, sizeOf, write }: ElementType = TYPES[type]
   let size = HEADER_BYTES
@@ -92,7 +92,7 @@ export function toBinaryArray(type: ElementTypeName, values: readonly unknown[])
   return buffer
 }
 
-/** By their names in rows, such as `{ userId: 'user_id' }`. */
+/** By their names in rows: `{ userId: 'user_id' }`. */
 type Columns = Record<string, string>
 
 export type RowOf<Table extends keyof Database, List extends Columns> = {
@@ -101,23 +101,19 @@ export type RowOf<Table extends keyof Database, List extends Columns> = {
     : never
 }
 
-/** `s.user_id as "userId", …`, for the result of a statement. */
 export function aliased(table: string, columns: Columns): RawBuilder<unknown> {
   const named = Object.entries(columns).map(([name, column]) => `${table}.${column} as "${name}"`)
   return sql.raw(named.join(', '))
 }
 
 export function plain(table: string, columns: Columns): RawBuilder<unknown> {
-  return sql.raw(
-    Object.values(columns)
-      .map((column) => `${table}.${column}`)
-      .join(', '),
-  )
+  const named = Object.values(columns).map((column) => `${table}.${column}`)
+  return sql.raw(named.join(', '))
 }
 
 type ItemColumns<Item> = Record<string, readonly [type: ElementTypeName, read: (item: Item) => unknown]>
 
-/** Items as the table `i`, with these columns and `ord`, the place of the item from 1. */
+/** Items as the table `i`. `ord` is an item's position, from 1. */
 export function itemTable<Item>(columns: ItemColumns<Item>): (items: Item[]) => RawBuilder<unknown> {
   const names = sql.raw([...Object.keys(columns), 'ord'].join(', '))
   const lists = Object.values(columns).map(([type, read]) => ({ type, cast: sql.raw(`::${type}[]`), read }))

@@ -15,17 +15,15 @@ import {
   toStatements,
 } from './settings.ts'
 
-/** The pool or a transaction: the first argument of repository functions. */
 export type Executor = Kysely<Database>
 export type Tx = Transaction<Database>
 
 export interface Connection {
   db: Kysely<Database>
-  /** For reads of audit trails, which can be large: apart, few, and shorter, so that they take little from requests. */
+  /** For audit reads, which can be large: few connections and short timeouts leave the rest to requests. */
   auditDb: Kysely<Database>
-  /** Apart, so that the readiness probe does not wait behind requests. */
+  /** Separate, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
-  /** For migrations and operators: no statement timeout. */
   maintenance: Kysely<Database>
   pool: Pick<pg.Pool, 'totalCount' | 'idleCount' | 'waitingCount' | 'options'>
   close(): Promise<void>
@@ -34,15 +32,15 @@ export interface Connection {
 interface ConnectOptions {
   url: string
   poolSize: number
-  /** Multiplies the waits for connections, locks and statements: for tests of races on a busy machine. */
+  /** Multiplies timeouts, for race tests on a busy machine. */
   timeoutScale?: number
-  /** After which a connection is replaced, and at the earliest after two thirds of it, so that not all are at once. */
+  /** A connection is replaced after two thirds of this or more, so that they do not all expire together. */
   lifetimeSeconds?: number
   onIdleError?: ((error: Error) => void) | undefined
 }
 
 const CLOSE_MS = 3_000
-/** So that none stays for ever at a server that is the leader no more, whatever the way there. */
+/** Bounds how long a connection can stay on a server that is no longer the primary. */
 const LIFETIME_SECONDS = 1_800
 const GOLDEN_RATIO = 0.618_034
 
@@ -54,13 +52,12 @@ function statementName(text: string): string {
   return name
 }
 
-/** Prepares statements with parameters, and closes itself after an error that makes it unusable. */
 class Client extends pg.Client {
   readonly awaitAnswer: AwaitAnswer = (ask) => ask()
 
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // The pool listens to idle clients only: a connection lost within a transaction would end the process.
+    // The pool listens only to idle clients. A connection lost in a transaction would end the process.
     this.on('error', () => {})
   }
 
@@ -93,16 +90,13 @@ async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.Pool
   }
 }
 
-/**
- * A standby shows what was: sessions that have ended since. A proxy can lead to one before it has asked who is primary.
- * @throws StandbyError
- */
+/** A standby can still show ended sessions as active, and a proxy can briefly route to one. @throws StandbyError */
 async function requirePrimary(client: pg.ClientBase): Promise<void> {
   const { rows } = await client.query<{ isStandby: boolean }>('select pg_is_in_recovery() as "isStandby"')
   if (rows[0]?.isStandby) throw new StandbyError()
 }
 
-/** Longer waits fail with 503. If not even the probe is answered, requests fail after 4 s, then at once. */
+/** Long waits fail with 503. If even the probe gets no reply, requests fail after 4 s, and later ones immediately. */
 export function connect({
   url,
   poolSize,
@@ -121,11 +115,11 @@ export function connect({
       },
       application_name: 'gatehouse',
       ...waits,
-      // Not with the startup message: poolers such as PgBouncer refuse settings there.
+      // Not in the startup message: poolers such as PgBouncer refuse settings there.
       async onConnect(client) {
         await client.query(statements)
         await requirePrimary(client)
-        // The pool reads it next. Multiples of the golden ratio are spread evenly, however many there are.
+        // The pool reads it next. Any number of multiples of the golden ratio is evenly spread.
         opened += 1
         pool.options.maxLifetimeSeconds = lifetimeSeconds * (1 - ((opened * GOLDEN_RATIO) % 1) / 3)
       },
@@ -154,13 +148,13 @@ export function connect({
     pool,
     async close() {
       const closed = Promise.all([db, auditDb, health, probes, maintenance].map((one) => one.destroy()))
-      // A server that does not answer does not close its end either.
+      // An unresponsive server does not close its end either.
       await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
     },
   }
 }
 
-/** Runs a transaction and returns its outcome. `throw rollBack(outcome)` returns that one, and nothing is written. */
+/** `throw rollBack(outcome)` writes nothing, and returns that outcome. */
 export async function transact<Outcome>(
   db: Kysely<Database>,
   work: (tx: Tx, rollBack: (outcome: Outcome) => Error) => Promise<Outcome>,
@@ -182,7 +176,7 @@ export async function ping(db: Executor): Promise<void> {
   await sql`select 1`.execute(db)
 }
 
-/** pg's parsers, but for two types of which every request reads many values. */
+/** pg's parsers, except for two types of which every request reads many values. */
 const types: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format) {
     if (format !== 'binary' && oid === TEXT_ARRAY) return readTextArray
@@ -193,7 +187,7 @@ const types: pg.CustomTypesConfig = {
 
 const TEXT_ARRAY: number = 1009 // for which pg has no name
 const parseArray = pg.types.getTypeParser(TEXT_ARRAY)
-/** Few distinct lists of permissions and features, so each is parsed once. Frozen, since it is shared. */
+/** There are few distinct lists of permissions and features, so each is parsed once. Frozen because it is shared. */
 const parsed = new LruMap<readonly string[]>(1_000)
 
 function readTextArray(text: string): readonly string[] {
@@ -205,7 +199,6 @@ function readTextArray(text: string): readonly string[] {
 }
 
 const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
-/** ISO 8601, but for a space in place of `T` and an offset without minutes. */
 const UTC_TIME = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00$/
 
 function readTime(text: string): Date {

@@ -1,17 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Classifies errors by SQLSTATE (Postgres, appendix A), never by their message. */
+/** Classifies errors by SQLSTATE (Postgres, appendix A). pg's own errors have only a message. */
 
-/** Of the way to the server. It can lead to another one soon, as after a failover. */
 const NETWORK =
   /^(ECONN(REFUSED|RESET|ABORTED)|E(HOST|NET)(UNREACH|DOWN)|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_(AGAIN|FAIL)|EADDRNOTAVAIL|EMFILE)$/
 
-/** What pg itself raises has no code, only a message. */
 const POOL_MESSAGES =
   /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed|Connection ended|read ECONN)/i
 
-// 08 connection, 40 rollback, 53 resources, 55 object state, 57 operator intervention, 58 system; 25006 read-
-// only; 0A000 a prepared statement whose tables a migration has changed.
+// 08 connection, 40 rollback, 53 resources, 55 object state, 57 operator, 58 system, 25006 read-only, 0A000 stale statement.
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
 export class SilentDatabaseError extends Error {
@@ -22,7 +19,7 @@ export class StandbyError extends Error {
   override message = 'The database is a standby'
 }
 
-/** A connection that could not be opened, for any reason: a password, a certificate, a missing database. */
+/** A failure to connect, for any reason: the password, a certificate, a missing database. */
 export class ConnectionError extends Error {
   override name = 'ConnectionError'
   readonly code: string | undefined
@@ -47,7 +44,6 @@ export function constraintOf(error: unknown): string | undefined {
     : undefined
 }
 
-/** A state of the database, not a fault of the request: answered 503. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof ConnectionError || isPassing(error)
 }
@@ -61,21 +57,19 @@ export function isPassing(error: unknown): boolean {
   return error instanceof Error && POOL_MESSAGES.test(error.message)
 }
 
-/** Whether a wait on this side has ended. When a wait of the server ends, the error has a code. */
+/** A timeout on our side. Timeouts of the server have a code. */
 function isUnanswered(error: unknown): boolean {
   return codeOf(error) === undefined && error instanceof Error && /time(d )?out/i.test(error.message)
 }
 
-/** Whether a statement, or the wait for a connection, has taken too long. */
 export function isTooSlow(error: unknown): boolean {
   return codeOf(error) === '57014' || isUnanswered(error)
 }
 
-/** Whether one item can have caused the error, so that the others can succeed without it. */
 export function isItemFault(error: unknown): boolean {
   if (error instanceof ConnectionError) return false
-  // Every SQLSTATE but those of the connection (08, 25, 28, 3D), the server (53, 57P, 58), the statement whatever its
-  // items (42; 0A000: out of date), and an unknown result (40003). The first characters exclude Node's, such as EPIPE.
+  // Every SQLSTATE except those of the connection (08, 25, 28, 3D), the server (53, 57P, 58), the statement itself (42, 0A000),
+  // and an unknown result (40003). The first character excludes Node's codes, such as EPIPE.
   return /^(?!08|25|28|3D|42|53|58|57P|0A000|40003)[0-9HPX][0-9A-Z]{4}$/.test(codeOf(error) ?? '')
 }
 
@@ -83,7 +77,7 @@ export function isOutage(error: unknown): boolean {
   return isUnavailable(error) && !isItemFault(error)
 }
 
-/** Whether to close the connection: an answer is outstanding, or the server or a plan is out of date. */
+/** Whether to close the connection: a reply is outstanding, or the server or a plan is out of date. */
 export function isPoisonous(error: unknown): boolean {
   return (
     /^(25006|0A000)$/.test(codeOf(error) ?? '') ||
@@ -92,13 +86,12 @@ export function isPoisonous(error: unknown): boolean {
   )
 }
 
-/** While the database is silent, statements fail immediately. Otherwise, each would wait for its whole timeout. */
-
 const PAUSE_MS = 500
 
-/** @throws SilentDatabaseError if no connection gets an answer */
+/** @throws SilentDatabaseError if no connection gets a reply */
 export type AwaitAnswer = <Result>(ask: () => Promise<Result>) => Promise<Result>
 
+/** While the database is silent, statements fail immediately. Otherwise, each would wait for its whole timeout. */
 export function watchForSilence(probe: () => Promise<void>, patienceMs: number): AwaitAnswer {
   const waiting = new Set<(error: Error) => void>()
   let isSilent = false
@@ -107,7 +100,7 @@ export function watchForSilence(probe: () => Promise<void>, patienceMs: number):
   async function watch(): Promise<void> {
     if (isWatching) return
     isWatching = true
-    // Twice: the connection of the first probe can be lost while the database is well.
+    // Twice, because the first probe can lose its connection to a healthy database.
     isSilent = !(await isAnswering()) && !(await isAnswering())
     if (isSilent) for (const fail of waiting) fail(new SilentDatabaseError())
     while (isSilent) {

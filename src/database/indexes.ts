@@ -4,25 +4,23 @@ import type { Executor } from './connect.ts'
 import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** Indexes that are built beside requests: a migration would refuse writes until they are built. */
+/** Indexes that are built while requests run. A migration would block writes in the meantime. */
 
 interface Index {
   table: string
   name: string
   columns: RawBuilder<unknown>
-  /** Whose name it takes when it is built. Postgres's names of constraints end in `_pkey` and `_key`. */
+  /** Replaced by this index, which takes its name. Postgres's constraint names end in `_pkey` and `_key`. */
   former?: string
-  /** The index of the partitioned table, to which it is attached. */
   parent?: string
 }
 
 const INDEXES: Index[] = [
-  // Many events have the same position, so an entry takes few bytes.
   { table: 'events', name: 'events_by_feed_position', columns: sql`(feed_position)` },
   ...inByteOrder('events', { events_pkey: sql`(company_id, event_id text_pattern_ops)` }),
   ...inByteOrder('users', {
     users_company_id_email_key: sql`(company_id, email text_pattern_ops)`,
-    // Postgres 18 also finds users by ID in it, as if the name were not there.
+    // Postgres 18 also finds users by ID in it, skipping the name.
     users_by_name: sql`(company_id, lower(name) collate "C", user_id) where status <> 'deleted'`,
     users_by_proven_email: sql`(email text_pattern_ops) where email_verified_at is not null`,
   }),
@@ -55,12 +53,8 @@ const INDEXES: Index[] = [
 ]
 
 /**
- * Indexes of emails, handles, IDs, and names of counters and keys, in the order of their bytes. An index in the order of a
- * collation finds only some of its rows once the data is moved to a system that sorts differently: accounts are locked out,
- * and an email registers twice.
- *
- * text_pattern_ops compares bytes as collate "C" does, but leaves the column as it is. So the order in which instances of the
- * previous release lock rows stays the same, and so do the result types of statements that they have prepared.
+ * In a collation's order, an index loses rows on a system that sorts differently: accounts are locked out, and an email registers
+ * twice. Unlike collate "C", text_pattern_ops does not change the previous release's lock order and prepared statements.
  */
 function inByteOrder(table: string, columnsOf: Record<string, RawBuilder<unknown>>): Index[] {
   return Object.entries(columnsOf).map(([former, columns]) => {
@@ -68,7 +62,7 @@ function inByteOrder(table: string, columnsOf: Record<string, RawBuilder<unknown
   })
 }
 
-/** Of audit_events. Migration 0020 makes them without those of the partitions, and partitions that come later have them. */
+/** Migration 0020 creates these only on audit_events itself. Partitions created later inherit them. */
 const PARTITIONED: Record<string, RawBuilder<unknown>> = {
   audit_events_by_action: sql`(company_id, action text_pattern_ops, occurred_at, audit_id)`,
   audit_events_by_actor: sql`(company_id, actor text_pattern_ops, occurred_at, audit_id)`,
@@ -78,7 +72,7 @@ const PARTITIONED: Record<string, RawBuilder<unknown>> = {
 const LOCK = 1_903_211_786
 const RETRY_MS = 1_000
 
-/** Safe in several instances, and after one that was broken off. */
+/** Safe in several instances, and after an interrupted build. */
 export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) => void): Promise<void> {
   for (const index of [...INDEXES, ...(await listOfPartitions(db))]) {
     for (let waits = 0; !(await isDone(db, index)); waits += 1) {
@@ -92,7 +86,6 @@ export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) 
   }
 }
 
-/** The indexes that partitions lack. */
 async function listOfPartitions(db: Kysely<Database>): Promise<Index[]> {
   const { rows } = await sql<{ parent: string; table: string }>`
     select parent, c.relname as table from unnest(${Object.keys(PARTITIONED)}::text[]) parent
@@ -102,12 +95,8 @@ async function listOfPartitions(db: Kysely<Database>): Promise<Index[]> {
       where i.inhparent = to_regclass(parent) and x.indrelid = p.inhrelid
     )`.execute(db)
   return rows.map(({ parent, table }) => {
-    return {
-      table,
-      name: parent.replace('audit_events', table),
-      columns: PARTITIONED[parent] ?? sql``,
-      parent,
-    }
+    const name = parent.replace('audit_events', table)
+    return { table, name, columns: PARTITIONED[parent] ?? sql``, parent }
   })
 }
 
@@ -130,7 +119,7 @@ async function isFound(db: Executor, query: RawBuilder<unknown>): Promise<boolea
   return rows.length > 0
 }
 
-/** Nothing if another instance does. To wait for its lock in a transaction would be a deadlock: the build waits for all that are open. */
+/** Skipped if another instance builds. Waiting for its lock in a transaction would deadlock: builds wait for transactions. */
 async function build(db: Kysely<Database>, index: Index): Promise<void> {
   const [name, table] = [sql.table(index.name), sql.table(index.table)]
   const unique = index.former?.endsWith('key') ? sql`unique` : sql``
@@ -144,7 +133,7 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
     if (!isOurs) return
     try {
       if (await isDone(one, index)) return
-      // It waits for transactions that are open, and nobody waits for it.
+      // The build waits for open transactions, and nothing waits for the build.
       await sql`set lock_timeout = 0`.execute(one)
       if (!(await isValid(one, index.name))) {
         await sql`drop index concurrently if exists ${name}`.execute(one)
@@ -159,7 +148,7 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
   })
 }
 
-/** Takes moments. Requests wait behind it while it waits for its table, so it soon leaves it to the next try. */
+/** Requests queue behind it while it waits for its table, so it soon gives up until the next try. */
 async function settle(one: Kysely<Database>, { table, name, former, parent }: Index): Promise<void> {
   const [on, built] = [sql.table(table), sql.table(name)]
   const statements: RawBuilder<unknown>[] = []
@@ -171,7 +160,7 @@ async function settle(one: Kysely<Database>, { table, name, former, parent }: In
       sql`drop index if exists ${kept}`,
       sql`alter index ${built} rename to ${kept}`,
     )
-    // A primary key cannot have it. Logical replication finds rows by the index instead.
+    // A primary key cannot use text_pattern_ops, so logical replication finds rows by the index.
     if (former.endsWith('_pkey')) statements.push(sql`alter table ${on} replica identity using index ${kept}`)
   }
   try {
@@ -184,7 +173,6 @@ async function settle(one: Kysely<Database>, { table, name, former, parent }: In
   }
 }
 
-/** Indexes whose order depends on a collation. */
 const collated = sql`
   select i.indexrelid from pg_index i
   where exists (
@@ -194,7 +182,6 @@ const collated = sql`
       and c.opcname not in ('text_pattern_ops', 'varchar_pattern_ops', 'bpchar_pattern_ops')
   )`
 
-/** What an operator has to do where the system's collation has changed below the database. Postgres 15 and newer know it. */
 export async function warnOfCollation(db: Executor): Promise<string[]> {
   const { rows } = await sql<{ database: string; was: string; is: string; indexes: string }>`
     select datname as database, datcollversion as was, pg_database_collation_actual_version(d.oid) as is,

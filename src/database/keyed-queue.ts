@@ -1,8 +1,7 @@
 /** Entries with equal keys go one at a time, in order of arrival. */
 export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string) {
-  /** In the order in which they became ready, no two with the same key. */
   let ready: Entry[] = []
-  /** By key that is ready or taken: the entries behind it, in order of arrival. */
+  /** For each key that is ready or taken: the entries behind it. */
   const behind = new Map<string, Entry[]>()
   let size = 0
   return {
@@ -24,7 +23,7 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string) {
       size -= taken.length
       return taken
     },
-    /** Call it once for each taken entry, when it is settled: the next one with its key becomes ready. */
+    /** Call it once for each taken entry, after it settled. */
     release(entry: Entry): void {
       if (!keyOf) return
       const key = keyOf(entry)
@@ -34,7 +33,7 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string) {
     },
     clear(): Entry[] {
       const all = [...ready, ...[...behind.values()].flat()]
-      // Keys in `ready` have no taken entry. The others have one, whose release removes the key.
+      // Keys in `ready` have no taken entry. The others do, and its release removes the key.
       if (keyOf) for (const entry of ready) behind.delete(keyOf(entry))
       for (const queue of behind.values()) queue.length = 0
       ready = []

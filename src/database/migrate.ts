@@ -6,7 +6,7 @@ import { codeOf } from './faults.ts'
 import { buildIndexes } from './indexes.ts'
 import type { Database } from './schema.ts'
 
-/** Each of 5 s, so two minutes in all, for the migrations of another instance. */
+/** 5 s each, so two minutes in total for the migrations of another instance. */
 const MAX_WAITS = 24
 
 const folder = new URL('../../migrations/', import.meta.url)
@@ -47,7 +47,7 @@ export class EncodingError extends Error {
   }
 }
 
-/** Kysely tells it only by this text, which ends with advice to authors of migrations. */
+/** Kysely reports it only by this text, which ends with advice for authors of migrations. */
 const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
 
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
@@ -55,7 +55,7 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)
 }
 
-/** Safe in several instances. Returns the migrations that it ran. @throws EncodingError, MigrationOrderError */
+/** Safe in several instances. Returns the names of new migrations. @throws EncodingError, MigrationOrderError */
 export async function migrate(
   db: Kysely<Database>,
   onWait: (text: string) => void = () => {},
@@ -70,13 +70,10 @@ export async function migrate(
   return names
 }
 
-/** As in the function that migration 0027 makes. */
+/** The lock that fill_audit_days() takes. */
 const FILLING_LOCK = 1_903_211_787
 
-/**
- * What migration 0027 leaves to be done beside requests. The function drops itself, so one instance runs it, and the others look
- * again: to wait for the lock would end with lock_timeout.
- */
+/** Migration 0027 leaves this for later. The function drops itself; other instances poll, because lock_timeout ends waits. */
 export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
   const isLeft = async (one: Kysely<Database>) => {
     const { rows } = await sql`select where to_regprocedure('fill_audit_days()') is not null`.execute(one)
@@ -96,7 +93,6 @@ export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
   }
 }
 
-/** A lock, one transaction. */
 async function migrateTables(db: Kysely<Database>, onWait: (text: string) => void): Promise<string[]> {
   for (let waits = 1; ; waits += 1) {
     // A current database needs neither the lock nor permission to change tables.
@@ -106,7 +102,7 @@ async function migrateTables(db: Kysely<Database>, onWait: (text: string) => voi
     const { reason } = OUT_OF_ORDER.exec(error instanceof Error ? error.message : '')?.groups ?? {}
     if (reason !== undefined) throw new MigrationOrderError(reason)
     const code = codeOf(error)
-    // A statement that timed out counts if no migration had begun.
+    // A statement timeout is a wait for the lock if no migration had started.
     const isWait = code === '55P03' || (code === '57014' && results === undefined)
     if (!isWait || waits === MAX_WAITS) throw error
     onWait('Waiting to migrate the database: another instance migrates it, or a transaction holds a table.')

@@ -2,7 +2,7 @@ import type { ColumnType, Generated } from 'kysely'
 import type { EndReason } from '../errors.ts'
 
 type Fixed<T> = ColumnType<T, T, never>
-/** Written as JSON text, read as the parsed value, whose type the reader states. */
+/** Written as JSON text, read as the parsed value. Readers state its type. */
 type Json = ColumnType<unknown, string, never>
 
 export type CompanyStatus = 'active' | 'suspended' | 'deleting'
@@ -42,7 +42,7 @@ export interface Database {
     second_factor_policy: Generated<SecondFactorPolicy>
     handle: string | null
   }
-  /** The key is the handle alone: it decides between two companies. */
+  /** The primary key is only the handle: no two companies can have the same. */
   company_handles: OfCompany & {
     handle: Fixed<string>
     released_at: Date | null
@@ -77,7 +77,6 @@ export interface Database {
     factor_missing_told_at: Date | null
     password_epoch: Generated<number>
     former_password_until: Date | null
-    /** A member's id. */
     invited_by: string | null
   }
   service_passwords: OfUser & {
@@ -88,7 +87,7 @@ export interface Database {
     created_at: Fixed<Date | null>
     last_used_at: Date | null
   }
-  /** A view: each user with the permissions, company and subscription of this moment. */
+  /** A view: users with their current permissions, company, and subscription. */
   accounts: OfUser & {
     email: string
     name: string
@@ -148,12 +147,10 @@ export interface Database {
     kind: Fixed<FactorKind>
     name: string
     created_at: Fixed<Date>
-    /** Null while an authenticator app is being set up. */
     confirmed_at: Date | null
     last_used_at: Date | null
     mailbox_proven: Generated<boolean>
     sealed_secret: string | null
-    /** A bigint, as is the count below. */
     last_step: string | null
     credential_id: Fixed<Buffer | null>
     public_key: Fixed<Buffer | null>
@@ -222,7 +219,7 @@ export interface Database {
     received_at: Fixed<Date>
     data: Json
     spellings: Fixed<string | null>
-    /** Decimal text, as is every bigint. 0: stored before there were positions. */
+    /** Decimal text, like every bigint. 0 in rows from before positions existed. */
     feed_position: Generated<string>
   }
   /** One row. See migrations/0017-event-feed.ts and 0026-restored-in-place.ts. */
@@ -268,7 +265,7 @@ export interface Database {
     actor: Fixed<string | null>
     subject: Fixed<string | null>
     session_id: Fixed<string | null>
-    /** Written only: a trigger stores it in `audit_addresses`. */
+    /** Write-only: a trigger stores it in `audit_addresses`. */
     ip_address: ColumnType<null, string | null, never>
     details: ColumnType<unknown, string | null, never>
   }
@@ -278,7 +275,7 @@ export interface Database {
     ip_address: Fixed<string | null>
     email: Fixed<string | null>
   }
-  /** Triggers on audit_events, refused_sign_ins and service_sign_ins write it. */
+  /** Written by triggers on audit_events, refused_sign_ins, and service_sign_ins. */
   audit_days: OfCompany & {
     day: Fixed<Date>
     action: Fixed<string>
@@ -293,7 +290,7 @@ export interface Database {
     count: number
     last_email: string
     last_at: Date
-    /** Null in rows of earlier instances, as are the next two. */
+    /** This and the next two are null in rows of earlier releases. */
     reason: Fixed<string | null>
     user_id: Fixed<string | null>
     ip_address: string | null
@@ -324,7 +321,7 @@ export interface Database {
     email: Fixed<string>
     role: string
     assignments: string[]
-    /** A user's id; null: an operator. */
+    /** Null: an operator. */
     invited_by: string | null
     mail_id: string
     created_at: Date

@@ -4,14 +4,12 @@ import { type Executor, ping } from './connect.ts'
 import { codeOf, isPassing } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** What a start asks of the database: that it answers, that it keeps sessions, how many connections it has; then, whose it is. */
-
 const PATIENCE_MS = 30_000
 const RETRY_MS = 500
 const SAY_EVERY_MS = 5_000
 const POOLING_CHECKS = 10
 
-/** Faults that do not pass by themselves fail at once. @throws the database's error, or the signal's abort */
+/** Faults that need an operator fail immediately. @throws the database's error, or the signal's abort */
 export async function waitForDatabase(
   db: Executor,
   {
@@ -26,7 +24,7 @@ export async function waitForDatabase(
     try {
       return await ping(db)
     } catch (error) {
-      // ENOENT: a Unix socket that is not there yet.
+      // ENOENT: the Unix socket does not exist yet.
       const isAway = error instanceof Error && (isPassing(error) || codeOf(error) === 'ENOENT')
       if (!isAway || performance.now() >= deadline) throw error
       if (performance.now() - saidAt >= SAY_EVERY_MS) {
@@ -47,13 +45,11 @@ export class TransactionPoolingError extends Error {
 
 /** @throws TransactionPoolingError */
 export async function requireSessionPooling(db: Kysely<Database>): Promise<void> {
-  // Timeouts, prepared statements and the lock of migrations belong to a connection of the server, which a pooler in
-  // transaction mode changes between two transactions.
+  // In transaction mode, a pooler changes the server connection, to which timeouts, prepared statements, and locks belong.
   await db.connection().execute(async (first) => {
     for (let checks = 0; checks < POOLING_CHECKS; checks += 1) {
       const before = await readServerProcess(first)
-      // The second takes the server that served the first and keeps it, so such a pooler must serve the first by another
-      // one. On a busy pooler a third client can take it before and give it back in time, so this is repeated.
+      // The second occupies the first one's server, so such a pooler must switch the first. A busy pooler can hide that.
       const after = await db.transaction().execute(async (second) => {
         await readServerProcess(second)
         return await readServerProcess(first)
@@ -68,7 +64,7 @@ async function readServerProcess(db: Executor): Promise<number> {
   return (await query.executeTakeFirstOrThrow()).pid
 }
 
-/** For roles that are no superusers; null if the server does not tell. */
+/** For roles that are not superusers; null if the server does not report it. */
 export async function readConnectionCapacity(db: Executor): Promise<number | null> {
   const { rows } = await sql<{ capacity: number | null }>`
     select current_setting('max_connections', true)::int
@@ -76,7 +72,7 @@ export async function readConnectionCapacity(db: Executor): Promise<number | nul
   return rows[0]?.capacity ?? null
 }
 
-/** Whether the database is in the cluster where it was last settled: a dump that was restored elsewhere is not. */
+/** False after the database was restored, until an operator runs `admin restored`. */
 export async function isSettled(db: Executor): Promise<boolean> {
   const query = db.selectNoFrom(({ fn }) => fn<boolean>('is_feed_settled').as('isSettled'))
   return (await query.executeTakeFirstOrThrow()).isSettled
