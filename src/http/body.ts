@@ -13,7 +13,7 @@ import { parseStrictJson } from './strict-json.ts'
 const TOKEN = "[\\w!#$%&'*+.^`|~-]+"
 const PARAMETER = `charset=(?:utf-?8|"utf-?8")|(?!charset=)${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*")`
 
-/** A type in UTF-8, with any other parameters (RFC 9110, section 8.3.1). */
+/** Accepts only UTF-8, with any other parameters (RFC 9110, section 8.3.1). */
 export function mediaType(name: string) {
   return { name, pattern: new RegExp(`^${name}[ \t]*(?:;[ \t]*(?:(?:${PARAMETER})[ \t]*)?)*$`, 'i') }
 }
@@ -41,22 +41,16 @@ function announcesBody({ headers }: IncomingMessage): boolean {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /**
-     * Undefined if it is empty: no content has no type (RFC 9110, section 6.4).
-     * @throws Problem unsupported_media_type, payload_too_large, overloaded
-     */
+    /** Undefined if empty (RFC 9110, section 6.4). @throws Problem unsupported_media_type, payload_too_large, overloaded */
     readBody(type: ReturnType<typeof mediaType>): Promise<Buffer | undefined>
   }
 }
 
-interface BodyOptions {
-  budget: BodyBudget
-  isPublic: boolean
-}
-
-/** Bodies are strict JSON. */
-async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): Promise<void> {
-  // A route without a schema for its query or body takes none, as it takes no unknown fields.
+async function plugin(
+  app: FastifyInstance,
+  { budget, isPublic }: { budget: BodyBudget; isPublic: boolean },
+): Promise<void> {
+  // A route without a schema for its query or body accepts none.
   app.addHook('onRoute', ({ schema, method }) => {
     if (!schema) return
     schema.querystring ??= NO_QUERY
@@ -70,14 +64,12 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
     const arriving = { message: raw, answer: reply.raw, network: networkOf(request), budget }
     if (hasNone) {
       if (isPublic) return void passUnusedBody(arriving).then(() => done(), done)
-      // Proxies announce the body of the request that they ask about, and often do not send it. What comes later on the
-      // connection could be either.
+      // Proxies announce the body of the request that they ask about, but often do not send it. Later bytes could be either.
       reply.header('connection', 'close')
       lingerIfUnread(raw)
       return done()
     }
     try {
-      // Refuses a body that is announced and finds no room, before it is read.
       const read = openBody(arriving, request.routeOptions.bodyLimit)
       const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = raw.headers
       request.readBody = async (expected) => {
@@ -87,7 +79,7 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
         const detail = `Send the body as ${expected.name} in UTF-8, not compressed.`
         throw new Problem('unsupported_media_type', detail)
       }
-      // Fastify would judge the type before it is known whether there is content.
+      // Otherwise Fastify checks the type even if the body is empty.
       raw.headers['content-type'] = undefined
       done()
     } catch (error) {
@@ -99,7 +91,7 @@ async function plugin(app: FastifyInstance, { budget, isPublic }: BodyOptions): 
     const bytes = await request.readBody(JSON_TYPE)
     if (!bytes) return undefined
     const value = parseStrictJson(bytes)
-    // What some clients send to an endpoint without a body; also an empty object.
+    // Some clients send these, or an empty object, to an endpoint without a body.
     const isNothing = value === null || (Array.isArray(value) && value.length === 0)
     return isNothing && request.routeOptions.schema?.body === NO_BODY ? undefined : requireObject(value)
   })

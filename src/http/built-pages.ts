@@ -3,19 +3,19 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/** Pages are built into a folder that is named by their sources: a service never serves others, or loses its own to a build. */
+/** A hash of the sources names the folder of a build: a service serves only its own pages, and no build replaces them. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 export const PAGE_SOURCES = join(PROJECT, 'src/pages')
 export const BUILDS = join(PROJECT, 'dist')
-// Of packages, package.json has the exact versions.
+// package.json has the exact versions of packages.
 const OTHER_SOURCES = ['scripts/build.ts', 'package.json', 'tsconfig.json'].map((path) => join(PROJECT, path))
 
 export class PagesError extends Error {}
 
 let found: Promise<string> | undefined
 
-/** The folder of the built pages. @throws PagesError if it is not there */
+/** @throws PagesError if the pages are not built */
 export function findPages(): Promise<string> {
   found ??= findBuild()
   return found

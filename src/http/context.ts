@@ -20,18 +20,15 @@ export interface ContextOptions {
   registry: Registry
 }
 
-/** What a process opens once and services share. A function asks for its part, by `Pick`. */
+/** Opened once per process, and shared by services. A function takes its part by `Pick`. */
 export type Context = ReturnType<typeof createContext> & { tokens: Tokens }
 
-/** A statement that many requests share. Its batch opens once a process. */
 export interface Batched<Item, Outcome> extends Omit<BatchOptions<Item, Outcome>, 'run'> {
-  /** For the metric. */
   name: string
-  /** Returns an outcome for each item, in order. */
+  /** Returns one outcome per item, in order. */
   run(context: Pick<ContextOptions, 'db' | 'config'>, items: Item[]): Promise<Outcome[]>
 }
 
-/** All of it but the tokens, which their plugin makes. `notice` warns the operator. */
 export function createContext(
   options: ContextOptions,
   notice: (message: string, details: Record<string, unknown>) => void,
@@ -49,7 +46,7 @@ export function createContext(
     sealer: createSealer(config.masterKeys, system.randomBytes),
     digests: createDigests(config.masterKeys),
     opaque: createOpaque(config.cell, system.randomBytes),
-    /** Of the digests of known networks, by master key; the first is in use. */
+    /** For digests of known networks, one per master key. New digests use the first. */
     networkKeys: config.masterKeys.map(({ key }) => deriveKey(key, 'known networks')),
     counters: createCounters(db, measureBatch),
     measureBatch,
@@ -59,9 +56,8 @@ export function createContext(
 
 function createBatches(context: ContextOptions, measureBatch: MeasureBatch) {
   const open = new Map<object, unknown>()
-  /** Sends the item together with those that arrive while the statement before is in flight. */
   return <Item, Outcome>(batched: Batched<Item, Outcome>, item: Item): Promise<Outcome> => {
-    // The key says which types the batch has.
+    // The key determines the types of its batch.
     let batch = open.get(batched) as Batch<Item, Outcome> | undefined
     if (!batch) {
       const { name, run, ...options } = batched
@@ -72,7 +68,6 @@ function createBatches(context: ContextOptions, measureBatch: MeasureBatch) {
   }
 }
 
-/** Wraps what runs a batch, and measures how many requests share a statement. */
 function createBatchMeasure(registry: Registry): MeasureBatch {
   const sizes = new Histogram({
     name: 'gatehouse_batch_size',

@@ -8,22 +8,14 @@ declare module 'fastify' {
     deadline: NodeJS.Timeout | undefined
   }
   interface FastifyContextConfig {
-    /** Of a route that is meant to wait, in milliseconds. */
     answerWithinMs?: number
   }
 }
 
-/**
- * All that a request waits for has a bound, but one can wait for several things. Clients have each answer within 10 s: the
- * rest is for the proxy's queue.
- */
+/** Clients get a response within 10 s; the rest is for the proxy's queue. */
 const ANSWER_WITHIN_MS = 6_000
 
-/**
- * Answers 503 when the time is over, counted from the arrival of the request. A statement that has begun goes on, since it may be
- * committed already; what waits for a password's hash or estimate does not (see limits/admission.ts). Fastify's `handlerTimeout`
- * ends with the request's body (its pull request 6725).
- */
+/** Each wait is bounded, but a request can have several. Fastify's `handlerTimeout` ends with the body (pull request 6725). */
 async function plugin(
   app: FastifyInstance,
   { answerWithinMs = ANSWER_WITHIN_MS }: { answerWithinMs?: number | undefined },
@@ -36,6 +28,7 @@ async function plugin(
     request.overdue = ending.signal
     request.deadline = setTimeout(() => {
       const problem = tooLate()
+      // Ends waits for hashing (limits/admission.ts). A statement in progress continues, because it may be committed.
       ending.abort(problem)
       reply.send(problem)
       reply.log = logOfLate(request)
@@ -43,7 +36,7 @@ async function plugin(
     raw.once('close', () => clearTimeout(request.deadline))
     done()
   })
-  // An answer that has begun has a status, even if its first bytes are still to come.
+  // From here on, the response has its status.
   app.addHook('onSend', (request, _reply, _payload, done) => {
     clearTimeout(request.deadline)
     done()
@@ -55,7 +48,7 @@ function tooLate(): Problem {
   return new Problem('unavailable', detail, { retryAfterSeconds: 1, logContext: { reason: 'too_late' } })
 }
 
-/** For what ends after the answer. Fastify warns of that, with the URL, in which strangers can write what they like. */
+/** For work that ends after the response. Fastify would log the URL, whose content strangers choose. */
 function logOfLate(request: FastifyRequest): FastifyBaseLogger {
   const quiet: Pick<FastifyBaseLogger, 'warn' | 'error'> = {
     warn() {},

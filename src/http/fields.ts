@@ -1,7 +1,6 @@
 import { type ObjectOptions, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { MAX_EMAIL_LENGTH } from './email-address.ts'
 
-/** The same schema with what the document says about it. An example is given unless the schema has one. */
 export function field<Schema extends TSchema>(
   schema: Schema,
   description: string,
@@ -10,14 +9,12 @@ export function field<Schema extends TSchema>(
   return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
 }
 
-/** An object of a response, under its title in the document. */
 export const object = <Properties extends TProperties>(
   title: string,
   description: string,
   properties: Properties,
 ) => Type.Object(properties, { title, description })
 
-/** The body of a request, which can have nothing else. */
 export const body = <Properties extends TProperties>(
   title: string,
   description: string,
@@ -25,7 +22,7 @@ export const body = <Properties extends TProperties>(
   options?: ObjectOptions,
 ) => Type.Object(properties, { additionalProperties: false, ...options, title, description })
 
-/** The schema of an optional body. Fastify validates a missing body as null. */
+/** Fastify validates a missing body as null. */
 export function optionalBody<Body extends TSchema>(schema: Body) {
   return Type.Union([schema, Type.Null()])
 }
@@ -33,14 +30,14 @@ export function optionalBody<Body extends TSchema>(schema: Body) {
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
 
-/** For requests. The format alone would allow a leading `urn:uuid:`, which the database refuses. */
+/** For requests: the format would allow a leading `urn:uuid:`, which the database refuses. */
 export const Id = Type.String({
   format: 'uuid',
   maxLength: 36,
   examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
 })
 
-/** In requests, in place of its id. company/handles.ts decides what it can be. */
+/** company/handles.ts checks its form. */
 export const Company = Type.String({
   minLength: 1,
   maxLength: 40,
@@ -48,7 +45,6 @@ export const Company = Type.String({
   examples: ['acme-4821'],
 })
 
-/** In answers. */
 export const CompanyHandle = Type.Union([Type.String(), Type.Null()], {
   description: 'What people type in place of its id; null if it has none yet',
   examples: ['acme-4821'],

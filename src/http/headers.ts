@@ -4,7 +4,7 @@ import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
+/** With an origin, also the CORS headers: no hook sees the listener's own responses. */
 type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 
 const EXPOSED = ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id']
@@ -24,14 +24,11 @@ export async function createCommonHeaders(dashboardOrigins: string[]): Promise<C
   })
 }
 
-/**
- * Helmet's headers are the same for every response, so a separate app renders them once, with a 404. As a plugin, helmet makes
- * them anew for each: a request with a session then costs 45% more CPU.
- */
+/** A separate app renders them once, with a 404. If helmet did it per request, one with a session would cost 45% more CPU. */
 async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   const app = fastify()
   await app.register(fastifyHelmet, {
-    // Answers are data: nothing in them can run, load or be framed, even if a browser renders one.
+    // Responses are data: they cannot run, load, or be framed, even if a browser renders one.
     contentSecurityPolicy: {
       useDefaults: false,
       directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], sandbox: [] },
@@ -46,23 +43,21 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
-interface Options {
-  commonHeaders: CommonHeaders
-  dashboardOrigins: string[]
-}
-
-async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }: Options): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { commonHeaders, dashboardOrigins }: { commonHeaders: CommonHeaders; dashboardOrigins: string[] },
+): Promise<void> {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id))
     done()
   })
   if (dashboardOrigins.length > 0) {
     await app.register(fastifyCors, {
-      // With the list, the plugin would send other origins all CORS headers except the one with the origin.
+      // Given the list, the plugin would send other origins all CORS headers except the one with the origin.
       origin: (origin, callback) =>
         callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
       credentials: true,
-      // Those that a preflight names: tracing libraries add their own.
+      // No `allowedHeaders`: any that a preflight names pass, because tracing libraries add their own.
       methods: ['GET', 'POST', 'PATCH', 'DELETE'],
       exposedHeaders: EXPOSED,
       maxAge: 600,
@@ -75,7 +70,6 @@ async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }:
     isClosing = true
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    // A client that is answered while the service drains must use another instance next.
     if (isClosing) reply.header('connection', 'close')
     done(null, payload)
   })
@@ -83,14 +77,10 @@ async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }:
 
 export const headersPlugin = fp(plugin, { name: 'headers', dependencies: ['problems'] })
 
-/** A media range and its parameters, whose values can be quoted. */
 const RANGE = /([^\s,;"]+)((?:\s*;\s*[^\s,;="]+(?:=(?:[^\s,;"]+|"(?:[^"\\]|\\.)*"))?)*)/g
 const WEIGHT = /;\s*q=([\d.]+)/
 
-/**
- * Which of `types` an Accept header prefers (RFC 9110, section 12.5.1); of equal ones the one that it names, then the first. Parameters
- * other than the weight are ignored. The first also stands for no header, and for one that accepts none of them.
- */
+/** RFC 9110, section 12.5.1. Of equal weights, a named type wins, then the first, which is also the fallback. */
 export function preferredType<Type extends string>(
   accept: string | undefined,
   types: readonly [Type, ...Type[]],

@@ -35,23 +35,16 @@ export interface HttpOptions {
   config: Config
   system: System
   registry: Registry
-  /** The texts at the beginning of the OpenAPI documents. */
   guide: string
   platformGuide: string
-  /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
-  /** How long a request may take, in milliseconds: see deadline.ts. */
   answerWithinMs?: number | undefined
 }
 
-/** The apps of a process, without routes: that of the public listener, and that of the platform's. */
 export async function createHttpApps(options: HttpOptions) {
   const { config, registry, guide, platformGuide } = options
-  const shared = {
-    ...options,
-    measures: createRequestMeasures(registry),
-  }
-  // Apart, so that clients cannot keep services of the platform out.
+  const shared = { ...options, measures: createRequestMeasures(registry) }
+  // Separate, so that clients cannot keep platform services out.
   const [budget, ofPlatform] = [createBodyBudget(), createBodyBudget()]
   showBodies(registry, [budget, ofPlatform])
   const app = await createApp({ ...shared, budget, isPublic: true })
@@ -59,7 +52,7 @@ export async function createHttpApps(options: HttpOptions) {
   await app.register(fastifyCookie, { hook: false })
   await app.register(openapiPlugin, { listener: 'public', url: `${config.publicUrl}/api`, guide })
   const platform = await createApp({ ...shared, budget: ofPlatform, isPublic: false })
-  // Behind a proxy, it has other addresses.
+  // A proxy can serve it at a different URL.
   await platform.register(openapiPlugin, { listener: 'platform', url: '/', guide: platformGuide })
   return { app, platform }
 }
@@ -67,11 +60,10 @@ export async function createHttpApps(options: HttpOptions) {
 interface AppOptions extends HttpOptions {
   measures: ReturnType<typeof createRequestMeasures>
   budget: BodyBudget
-  /** The peers of the platform listener are the platform's own: none forwards for a client, and no limit counts them. */
+  /** Peers of the platform listener are our services: they do not forward for clients, and have no limits. */
   isPublic: boolean
 }
 
-/** With everything that applies to all requests of a listener. */
 async function createApp({ isPublic, ...options }: AppOptions) {
   const { config, system, registry, logStream, measures, budget, answerWithinMs } = options
   const { dashboardOrigins, hasPages } = isPublic ? config : { dashboardOrigins: [], hasPages: false }
@@ -80,29 +72,29 @@ async function createApp({ isPublic, ...options }: AppOptions) {
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger per request would cost more than the one line that it writes.
+    // A logger per request would cost more than its one line.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     bodyLimit: 16 * 1024,
-    // The start of a busy machine takes long, and what it waits for has bounds of its own.
+    // A busy machine starts slowly, and all waits have their own bounds.
     pluginTimeout: 60_000,
     serverFactory: (handle): Server =>
       serve(handle, { system, registry, commonHeaders, log: (): FastifyBaseLogger => app.log, isPublic }),
     trustProxy: isPublic && isTrusted,
-    // The listener answers the requests that Node's parser refuses, in place of Fastify.
+    // edge/refusals.ts does this.
     clientErrorHandler: () => {},
     rewriteUrl: ({ url = '' }) => (isDecodable(url.split('?', 1).join()) ? url : UNREADABLE_PATH),
-    // The schemas of parameters bound them, behind the guards. The router would answer without any hook.
+    // Schemas bound parameters, behind the guards. The router would answer without running a hook.
     routerOptions: { maxParamLength: 64 * 1024 },
     forceCloseConnections: 'idle',
-    // A request that arrives while the service drains is answered as usual. Then its connection is closed.
+    // While the service drains, requests succeed. headers.ts closes their connections, so that clients use a different instance.
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildSerializer } },
   }).withTypeProvider<TypeBoxTypeProvider>()
   app.setValidatorCompiler(compileSchema)
 
   await app.register(observePlugin, { measures })
-  // Before the route of preflights: a route uses the error handler that is set when it is added.
+  // Before the preflight route: a route uses the error handler that is set when it is added.
   await app.register(problemsPlugin)
   await app.register(headersPlugin, { commonHeaders, dashboardOrigins })
   await app.register(deadlinePlugin, { answerWithinMs })
@@ -116,10 +108,7 @@ async function createApp({ isPublic, ...options }: AppOptions) {
   return app
 }
 
-/**
- * Compiles each schema once a process: Ajv keeps them by their object. The names of headers in them must be in lower case,
- * since Fastify leaves them as they are then.
- */
+/** Both apps share compiled schemas. Header names in them must be lower-case, because Fastify does not convert them here. */
 const compileStrictly = AjvCompiler()(
   {},
   {
@@ -129,7 +118,7 @@ const compileStrictly = AjvCompiler()(
       removeAdditional: false,
       useDefaults: false,
       allErrors: false,
-      // What schemas say besides. `verbose` adds the schema to a fault, for problems.ts.
+      // For problems.ts: `verbose` adds the schema, which can have `x-must`, to a fault.
       keywords: ['x-must'],
       formats: { 'idn-email': isEmail },
       verbose: true,
@@ -139,7 +128,7 @@ const compileStrictly = AjvCompiler()(
 
 const DECIMAL = /^(?:0|[1-9][0-9]*)$/
 
-/** A query is text, so its whole numbers are converted first. Ajv would also take `0x10`, `1e1`, `+5`, and spaces for them. */
+/** Converts integers of a query first. Ajv's coercion would also accept `0x10`, `1e1`, `+5`, and spaces. */
 const compileSchema: FastifySchemaCompiler<TSchema> = (route) => {
   const validate = compileStrictly(route)
   const { schema, httpPart } = route
@@ -152,14 +141,13 @@ const compileSchema: FastifySchemaCompiler<TSchema> = (route) => {
   }
 }
 
-/** Tells the proxy that a credential held, so that it knows this network from now on. The proxy removes the header. */
+/** Tells the proxy that this network is known now. The proxy removes the header. */
 const PROVEN = 'x-network-proven'
 
-/** What the public listener refuses before any other work, and what it tells the proxy. */
 async function arrival(app: FastifyInstance, { isTrusted }: { isTrusted: Trust }): Promise<void> {
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     const { remoteAddress: peer } = raw.socket
-    // Behind a proxy that is not named, all clients are one.
+    // Behind a proxy that is not named, all clients count as one.
     if (raw.headers['x-forwarded-for'] !== undefined && peer !== undefined && !isTrusted(peer)) {
       app.notice('X-Forwarded-For is ignored: TRUST_PROXY does not name this peer', { peer })
     }
@@ -167,7 +155,7 @@ async function arrival(app: FastifyInstance, { isTrusted }: { isTrusted: Trust }
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const { schema, config } = request.routeOptions
-    // Public routes declare that they ask for none. Sign-in is one of them: its credential is in the body.
+    // Public routes declare no security. Sign-in is one of them, with its credential in the body.
     const asksForCredential = (schema?.security?.length ?? 0) > 0 || config.countedAs === 'sign_ins'
     if (asksForCredential && reply.statusCode < 300 && isTrusted(request.socket.remoteAddress)) {
       reply.header(PROVEN, '1')

@@ -1,27 +1,24 @@
 import { Problem } from '../errors.ts'
 
-/** What strict-json.ts reads with: numbers by their decimal value, pointers to values, texts of many pieces, refusals. */
-
 const SMALLEST_NORMAL = 2 ** -1022
 /** Bounds the work of one number. */
 const MAX_NUMBER_LENGTH = 400
 
-/** Whether the number, as a double that is written again, has the same value: 0.10 and 1e2 have, 2^53 + 1 has not. */
+/** Whether a double preserves the value: yes for 0.10 and 1e2, no for 2^53 + 1. */
 export function holdsAsWritten(source: string): boolean {
   return source.length <= MAX_NUMBER_LENGTH && canonicalNumber(source) === String(Number(source))
 }
 
-/** Whether it is neither too large for a double, nor so small that it becomes zero. */
 export function isInRange(source: string): boolean {
   if (source.length > MAX_NUMBER_LENGTH) return false
   const double = Number(source)
   return Number.isFinite(double) && (double !== 0 || !/^[^eE]*[1-9]/.test(source))
 }
 
-/** One spelling for each value: that of ECMAScript (Number::toString), with all digits. Its length grows little. */
+/** One spelling per value: ECMAScript's Number::toString, but with all digits. It is little longer than the source. */
 export function canonicalNumber(source: string): string {
   const double = Number(source)
-  // A double holds every decimal of up to 15 digits, unless it is out of range or too close to zero.
+  // A double preserves up to 15 decimal digits, unless it is out of range or too close to zero.
   const holds = source.length <= 15 && Number.isFinite(double) && Math.abs(double) >= SMALLEST_NORMAL
   if (holds) return String(double)
   const [mantissa = '', exponent = '0'] = source.toLowerCase().split('e')
@@ -46,7 +43,7 @@ export function canonicalNumber(source: string): string {
 
 const NUMBER = /-?[\d.]+(?:e[+-]\d+)?/y
 
-/** A JSON text with its numbers as they were sent: `spellings` has pairs of an offset and what stands there instead. */
+/** Restores numbers as they were sent: `spellings` has pairs of an offset and the number's source. */
 export function withSpellings(text: string, spellings: string | null): string {
   if (spellings === null) return text
   const parts = spellings.split(' ')
@@ -70,16 +67,16 @@ const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** A pointer ends before a longer name, at the object that has it: an answer is not to repeat a whole body. */
+/** A pointer ends before a longer name, so that a response cannot repeat a whole body. */
 const MAX_NAME_LENGTH = 1_000
 
 interface Level {
   index: number
-  /** Where the name of the present member begins; undefined in an array. */
+  /** Undefined in an array. */
   nameAt: number | undefined
 }
 
-/** The JSON pointer (RFC 6901) of the value that begins at index `end` of a valid JSON text, in one pass. */
+/** The JSON pointer (RFC 6901) of the value that starts at index `end` of valid JSON. */
 export function pointerTo(text: string, end: number): string {
   const levels: Level[] = []
   let stringAt = 0
@@ -119,10 +116,7 @@ function endOfString(text: string, start: number): number {
 
 const MANY = 1_000
 
-/**
- * A text that is put together of many small pieces. They are joined by the thousand: all of them at once would live so long
- * that collecting them takes longer than everything else.
- */
+/** Joins small strings by the thousand. If all lived to the end, collecting them would take longer than all other work. */
 export class Pieces {
   length = 0
   readonly #joined: string[] = []
@@ -144,7 +138,7 @@ export class Pieces {
   }
 }
 
-/** The message quotes nothing from the body. */
+/** `message` must not quote the body. */
 export function malformed(message: string): Problem {
   return new Problem('malformed_body', message)
 }

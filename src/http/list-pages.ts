@@ -2,8 +2,6 @@ import { Type } from '@sinclair/typebox'
 import { invalidField, type Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 
-/** Lists in pages: a query says how many rows, and after which; the answer says after which the next page begins. */
-
 const MAX_ROWS = 100
 const DEFAULT_ROWS = 50
 
@@ -31,13 +29,12 @@ export const NextCursor = Type.Union([Type.String(), Type.Null()], {
   examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
 })
 
-/** `after` is what `positionOf` returned for the last row of the page before. @throws Problem invalid_request */
+/** `after` is the position of the previous page's last row. @throws Problem invalid_request */
 export async function readPage<Row>(
   { limit: size = DEFAULT_ROWS, cursor }: { limit?: number; cursor?: string },
   positionOf: (row: Row) => string[],
   list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
 ): Promise<{ rows: Row[]; nextCursor: string | null }> {
-  // One row more tells whether there is a next page.
   const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
   const last = rows[size - 1]
   const hasMore = rows.length > size && last !== undefined
@@ -56,7 +53,7 @@ function decode(cursor: string): string[] {
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** A position by time and id; Postgres does not have the years that the pattern refuses. @throws Problem invalid_request */
+/** The pattern refuses years that Postgres does not have. @throws Problem invalid_request */
 export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: string } {
   const read = new Date(time)
   if (!TIME.test(time) || Number.isNaN(read.getTime()) || !ID.test(id)) throw invalidCursor()

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Standard output as the destination of log lines. A reader that is too slow costs lines, never requests. */
+/** Log lines on standard output. A slow reader loses lines, but does not delay requests. */
 export interface LogStream {
   write(lines: string): void
   flush(): void
   /** Resolves when the reader has taken all lines, or after a second. */
   end(): Promise<void>
-  /** Lines that were lost: the reader was too slow, is gone, or its disk is full. */
   readonly lost: number
 }
 
@@ -16,7 +15,7 @@ const FLUSH_EVERY_MS = 100
 const MAX_WAITING_CHARACTERS = 1_048_576
 const END_MS = 1_000
 
-/** Node writes to pipes and sockets without blocking, and keeps what does not fit. Files are written directly. */
+/** Node writes to pipes and sockets without blocking, and keeps the rest in memory. It writes to files directly. */
 export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogStream {
   if (out.isTTY) unblock(out)
   let block = ''
@@ -31,7 +30,7 @@ export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogSt
     block = ''
   }
 
-  // Without a listener, an error of the stream would end the process. The lines are counted above.
+  // Without a listener, an error of the stream would end the process. `flush` counts the lines.
   out.on('error', () => {})
   setInterval(flush, FLUSH_EVERY_MS).unref()
   return {
@@ -59,7 +58,7 @@ function countLines(lines: string): number {
   return lines.split('\n').length - 1
 }
 
-/** Node lets writes to a terminal block, so one that is held with Ctrl-S would hold the process. */
+/** Node's writes to a terminal block, so Ctrl-S would stop the process. */
 function unblock(terminal: NodeJS.WriteStream): void {
   const handle: unknown = Reflect.get(terminal, '_handle')
   if (typeof handle === 'object' && handle && 'setBlocking' in handle) {

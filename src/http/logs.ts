@@ -6,12 +6,12 @@ import type { System } from '../system.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Logs a warning for the operator, each message at most once a minute. */
+    /** Warns the operator. Any request can be the cause, so each message is logged at most once per minute. */
     notice(message: string, details: Record<string, unknown>): void
   }
 }
 
-/** Log lines: JSON, times in UTC, and no client data from errors (ASVS 16.2). */
+/** JSON, times in UTC, and no client data from errors (ASVS 16.2). */
 export function logSettings(level: string, stream?: DestinationStream): FastifyLoggerOptions & LoggerOptions {
   return {
     level,
@@ -45,7 +45,6 @@ function describeError(error: unknown) {
 
 const NOTICE_PAUSE_MS = 60_000
 
-/** Warnings about proxies, pages and other services. Any request can cause them, so they must not fill the log. */
 async function plugin(app: FastifyInstance, { system }: { system: System }): Promise<void> {
   const lastAt = new Map<string, number>()
   app.decorate('notice', (message, details) => {

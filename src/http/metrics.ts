@@ -6,17 +6,12 @@ import type { Connection } from '../database/connect.ts'
 
 /** Named by https://prometheus.io/docs/practices/naming. No label has a value that a client can choose. */
 
-/** Gauges with names of counters. `nodejs_active_resources` says the same, by type. */
-const MISNAMED = [
-  'nodejs_active_handles_total',
-  'nodejs_active_requests_total',
-  'nodejs_active_resources_total',
-]
-
 export function createRegistry(): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  for (const name of MISNAMED) registry.removeSingleMetric(name)
+  // Gauges that are named like counters. `nodejs_active_resources` has the same numbers by type.
+  for (const kind of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`nodejs_active_${kind}_total`)
   return registry
 }
 
@@ -43,7 +38,7 @@ function show(registry: Registry, { name, help, read, labels = {}, aggregator = 
 
 const READING_MS = 1_000
 
-/** NaN while the database does not answer: then operators need the other metrics most. */
+/** NaN while the database does not respond: operators need the other metrics most then. */
 export function showStored(
   registry: Registry,
   name: string,
@@ -61,7 +56,6 @@ export function showStored(
   })
 }
 
-/** With several workers, what is shown of them and of their primary is the sum. */
 export function showProcess(
   registry: Registry,
   role: 'primary' | 'worker',
@@ -90,7 +84,7 @@ export function showHashing(registry: Registry, hasher: { readonly waiting: numb
   show(registry, { name: 'password_hashes_waiting', help, read: () => hasher.waiting })
 }
 
-/** Once for a machine: a sum of versions would say nothing. */
+/** Once per machine, because metrics of processes are summed. */
 export function showBuild(registry: Registry): void {
   const { version } = manifest
   const help = 'Always 1; the version of the program is a label'

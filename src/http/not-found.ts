@@ -4,14 +4,13 @@ import { Problem } from '../errors.ts'
 import { preferredType } from './headers.ts'
 import { sendPage } from './pages.ts'
 
-/** In place of a path with a broken %-escape, which the router would answer itself, without any hook. No route has it. */
+/** Replaces a path with a broken %-escape, which the router would answer without running a hook. No route has it. */
 export const UNREADABLE_PATH = '/%25'
 
-/** Answers 404 for an unknown path, and 405 for a known path with another method. */
 async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean }): Promise<void> {
   const routes: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
-    // Of the CORS plugin, for preflights to any path.
+    // The CORS plugin's route for preflights.
     if (url === '*') return
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
     routes.push({ pattern, methods: [method].flat() })
@@ -38,7 +37,7 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
       else done(problem)
     }, done)
   })
-  // For an OPTIONS that the CORS plugin did not answer.
+  // For pages, and for an OPTIONS that the CORS plugin did not answer.
   app.setNotFoundHandler(async (request, reply) => {
     if (hasPages && isForPerson(request)) return await sendPage(request, reply.code(404))
     throw notFound(request)

@@ -5,7 +5,7 @@ import { readIpAddress } from '../edge/network.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Values that guards and handlers add to the request's log line; never a credential. */
+    /** Added to the request's log line: never a credential. */
     logContext: {
       code?: string
       reason?: string
@@ -13,21 +13,19 @@ declare module 'fastify' {
       companyId?: string
       userId?: string
       sessionId?: string
-      /** Of the session that one of the platform's services names. */
+      /** Of the session that a platform service asks about. */
       isLive?: boolean
       memberId?: string
-      /** Of the platform. */
       clientId?: string
     }
   }
   interface FastifyContextConfig {
     countedAs?: 'sign_ins' | 'refreshes'
-    /** Of a public route that consumes `limits.anonymous` by itself. */
+    /** For public routes that consume `limits.anonymous` themselves. */
     hasOwnLimits?: true
   }
 }
 
-/** Once a process: its apps share them. */
 export function createRequestMeasures(registry: Registry) {
   const duration = new Histogram({
     name: 'gatehouse_http_request_duration_seconds',
@@ -56,7 +54,6 @@ export function createRequestMeasures(registry: Registry) {
   return { duration, outcomes, limitsHit }
 }
 
-/** Writes one log line and one measurement per request: route, client, status, duration. */
 async function plugin(
   app: FastifyInstance,
   { measures }: { measures: ReturnType<typeof createRequestMeasures> },
@@ -73,7 +70,7 @@ async function plugin(
     const { method, logContext, routeOptions } = request
     const { code, reason, limit } = logContext
     const { countedAs } = routeOptions.config
-    // The pattern, not the URL: the client chooses the URL, so it can contain secrets.
+    // The pattern, because the URL can contain secrets.
     const { url: route = 'none' } = routeOptions
     const { statusCode: status, elapsedTime: ms } = reply
     duration.labels(method, route, String(status)).observe(ms / 1000)

@@ -10,12 +10,12 @@ import fp from 'fastify-plugin'
 
 export type Routes<Context> = FastifyPluginAsyncTypebox<{ context: Context }>
 
-/** Makes the options of routes under one heading of the document. A route can name another. */
+/** Puts routes under a tag of the OpenAPI document, which a route can override. */
 export function operationsOf(tag: string) {
   return <Schema extends FastifySchema>(schema: Schema) => ({ schema: { tags: [tag], ...schema } })
 }
 
-/** Routes in a scope of their own. They fail at boot outside the guards that `dependencies` names. */
+/** Routes in their own scope. Outside the guards in `dependencies`, they fail at boot. */
 export function scopedRoutes<Options extends object, Provider extends FastifyTypeProvider>(
   routes: FastifyPluginAsync<Options, RawServerDefault, Provider>,
   name: string,
@@ -24,12 +24,11 @@ export function scopedRoutes<Options extends object, Provider extends FastifyTyp
   return fp(routes, { name, dependencies, encapsulate: true })
 }
 
-/** Admits requests without a credential, up to the limit of their network. */
 async function guard(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = []
-    // After the route's own hooks, so that requests that they refuse as overloaded are not counted.
+    // After the route's own hooks, so that requests they refuse as overloaded are not counted.
     if (!route.config?.hasOwnLimits) route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
   })
 }

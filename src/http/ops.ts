@@ -8,7 +8,7 @@ import { isSettled } from '../database/start.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
 import { toProblem } from './problems.ts'
 
-/** A probe that gets no answer within some seconds says less than one that gets a 503. */
+/** A 503 says more than a probe that times out. */
 const PROBE_MS = 1_000
 
 interface OpsOptions {
@@ -17,7 +17,6 @@ interface OpsOptions {
   metrics(): Promise<string>
 }
 
-/** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
 export function buildOps({ connection, registry, metrics }: OpsOptions) {
   const app = fastify()
   let phase: 'starting' | 'serving' | 'draining' = 'starting'
@@ -36,7 +35,7 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
     }
   }
 
-  /** Why this instance cannot serve requests; null if it can. Probes at the same time share one check. */
+  /** Null if this instance can serve requests. Concurrent probes share one check. */
   async function fault(): Promise<string | null> {
     if (phase !== 'serving') return phase
     if (!isServing()) return 'no worker'
@@ -73,7 +72,6 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
     throw new Problem('not_found', 'There is nothing at this path.')
   })
   return Object.assign(app, {
-    /** From here on the instance is ready while its database is, and a process answers. */
     serve(check: () => boolean) {
       isServing = check
       phase = 'serving'

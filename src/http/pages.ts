@@ -8,9 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { findPages } from './built-pages.ts'
 
-/** Serves the web application: one page at each of its paths, and what it loads. */
-
-/** Only files of the service itself; nothing can frame the page, and no text becomes a script. */
+/** Only our own files: nothing can frame the page, and text cannot become a script. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -25,7 +23,7 @@ const POLICY = [
 ].join('; ')
 const OF_PAGE = { 'content-security-policy': POLICY }
 
-/** Paths that lead to a page: that of password managers (W3C, A Well-Known URL for Changing Passwords), and a former one. */
+/** For password managers (W3C, A Well-Known URL for Changing Passwords), and for a path of earlier releases. */
 const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
 
 async function files(app: FastifyInstance): Promise<void> {
@@ -39,11 +37,11 @@ async function files(app: FastifyInstance): Promise<void> {
 
 async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[] }): Promise<void> {
   app.addHook('onSend', fromMemory())
-  // Queries are those of the pages: their filters.
+  // The pages read their filters from the query.
   const schema = { hide: true, querystring: Type.Object({}) }
   for (const path of paths) app.get(path, { schema }, sendPage)
   for (const [path, page] of Object.entries(REDIRECTS)) {
-    // Not for good: an instance of the release before has a page there.
+    // Not permanent: the previous release has a page there.
     app.get(path, { schema }, async (_request, reply) => reply.headers(OF_PAGE).redirect(page, 302))
   }
   const names = await readdir(join(await findPages(), 'assets'))
@@ -61,7 +59,7 @@ export async function sendPage(request: FastifyRequest, reply: FastifyReply): Pr
 
 const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
 
-/** @fastify/static takes `*` for gzip, even where gzip is refused, and answers conditions, of which these files have none. */
+/** @fastify/static reads `*` as gzip, even where gzip is refused, and evaluates conditions that these files cannot meet. */
 function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): FastifyReply {
   for (const condition of CONDITIONS) delete headers[condition]
   const accepted = headers['accept-encoding']?.split(',') ?? []
@@ -69,7 +67,7 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): F
   return reply.sendFile(name)
 }
 
-/** One copy of each file for all: otherwise a client that does not read holds a copy of its own, and a file open. */
+/** Clients share one copy of each file. Otherwise, one that does not read would keep its own copy, and a file open. */
 function fromMemory() {
   const copies = new Map<string, Buffer>()
   return async (request: FastifyRequest, reply: FastifyReply, payload: unknown) => {
@@ -82,7 +80,7 @@ function fromMemory() {
   }
 }
 
-/** By the name of RFC 9239. @fastify/static has the old one. */
+/** The name of RFC 9239. @fastify/static uses the old one. */
 async function nameScripts(_request: FastifyRequest, reply: FastifyReply, payload: unknown) {
   const type = String(reply.getHeader('content-type'))
   if (type.startsWith('application/javascript')) reply.type('text/javascript; charset=utf-8')

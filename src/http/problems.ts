@@ -3,7 +3,6 @@ import fp from 'fastify-plugin'
 import { isUnavailable } from '../database/faults.ts'
 import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
 
-/** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.setErrorHandler(async (error, request, reply) => {
     const isCutOff = request.raw.destroyed && !request.raw.complete
@@ -51,9 +50,8 @@ const WITHOUT_TOKEN = new Set<ProblemCode>([
   'invalid_second_factor',
 ])
 
-/** A client that sent no bearer token gets no error code (RFC 6750, section 3). */
+/** A client that sent no bearer token gets no error code (RFC 6750, section 3). Basic: RFC 7617, section 2. */
 function challenge(code: ProblemCode, detail: string): string {
-  // RFC 7617, section 2
   if (code === 'invalid_client') return 'Basic realm="gatehouse"'
   const realm = 'Bearer realm="gatehouse"'
   return WITHOUT_TOKEN.has(code)
@@ -63,25 +61,19 @@ function challenge(code: ProblemCode, detail: string): string {
 
 export const problemsPlugin = fp(plugin, {
   name: 'problems',
-  // It also uses memory-limits, which are registered later, but before the first request.
+  // It also uses memory-limits, which is registered later, but before the first request.
   dependencies: ['observe'],
 })
 
-/** Maps an error to the problem that the client gets. An unknown error becomes `internal_error`. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
-    return new Problem('unavailable', 'The service cannot reach its database; try again in a moment.', {
-      retryAfterSeconds: 1,
-      cause: error,
-    })
+    const detail = 'The service cannot reach its database; try again in a moment.'
+    return new Problem('unavailable', detail, { retryAfterSeconds: 1, cause: error })
   }
-  return (
-    (isFastifyError(error) && fromFastify(error)) ||
-    new Problem('internal_error', 'Something went wrong here; the request id helps to find out what.', {
-      cause: error,
-    })
-  )
+  const known = isFastifyError(error) ? fromFastify(error) : null
+  const detail = 'Something went wrong here; the request id helps to find out what.'
+  return known ?? new Problem('internal_error', detail, { cause: error })
 }
 
 function isFastifyError(error: unknown): error is FastifyError {
@@ -103,7 +95,7 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
 
 type Fault = NonNullable<FastifyError['validation']>[number]
 
-/** These replace the validator's messages, which use the terms of schemas. */
+/** The validator's own messages use the terms of schemas. */
 const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
 const FORMATS: Record<string, string> = {
   'idn-email': 'must be an e-mail address',
@@ -123,7 +115,7 @@ function messageOf(fault: Fault, isInQuery: boolean): string {
   if (isInQuery && type === 'integer') return `must be a whole number from ${minimum} to ${maximum}`
   const known = MESSAGES[keyword] ?? FORMATS[String(params['format'])]
   if (known !== undefined) return known
-  // A pattern means nothing to people, so its schema says the rule in words.
+  // People cannot read a pattern, so its schema has the rule in words.
   if (keyword === 'pattern') return String(rule)
   const { allowedValues } = params
   return Array.isArray(allowedValues) ? `must be one of ${allowedValues.join(', ')}` : message
@@ -146,7 +138,6 @@ function fromValidation(validation: Fault[], context: FastifyError['validationCo
       message: messageOf(fault, context === 'querystring'),
     }
   })
-  return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {
-    errors,
-  })
+  const detail = 'The request does not have the form that this endpoint takes.'
+  return new Problem('invalid_request', detail, { errors })
 }

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { catalogue, type ProblemCode, ProblemReply, statusOf } from '../errors.ts'
 import { CODES } from './openapi/codes.ts'
 
-/** The possible answers of a route. It names its own; the scopes around it add theirs, so no route can forget one. */
+/** The possible responses of a route. It lists its own; its scopes add theirs, so that no route can forget one. */
 
 const EVERYWHERE: readonly ProblemCode[] = [
   'invalid_request',
@@ -19,17 +19,16 @@ const EVERYWHERE: readonly ProblemCode[] = [
 ]
 const WITH_BODY: readonly ProblemCode[] = ['malformed_body', 'payload_too_large', 'unsupported_media_type']
 
-/** Of routes, by the object that contains their responses. */
+/** Keyed by the object with a route's responses. */
 const problemsOf = new WeakMap<object, Set<ProblemCode>>()
 
-/** In place of those of their codes. */
 const statusesOf = new WeakMap<object, typeof statusOf>()
 
 export function responses<Own extends Record<number, TSchema>>(own: Own, ...codes: ProblemCode[]): Own {
   return responsesBy(statusOf, own, ...codes)
 }
 
-/** With statuses of its own, of which one code has always the same. */
+/** For a route with its own statuses, one per code. */
 export function responsesBy<Own extends Record<number, TSchema>>(
   statusOfCode: typeof statusOf,
   own: Own,
@@ -41,7 +40,6 @@ export function responsesBy<Own extends Record<number, TSchema>>(
   return all
 }
 
-/** For `onRoute` hooks: adds the problems of a scope to those of its routes. */
 export function addProblems(schema: FastifySchema | undefined, codes: readonly ProblemCode[]): void {
   if (typeof schema?.response === 'object' && schema.response !== null) add(schema.response, codes)
 }
@@ -97,10 +95,9 @@ async function plugin(app: FastifyInstance, { isLimited }: { isLimited: boolean 
 
 type Build = ReturnType<typeof SerializerSelector>
 
-/** By the schema's object, which nothing changes, and which is the same for all apps. */
 const serializers = new WeakMap<object, ReturnType<ReturnType<Build>>>()
 
-/** Compiles each schema once a process: for each route and status, it would take longer than all else in building the app. */
+/** Compiles each schema object once. Once per route and status would take longer than the rest of building the app. */
 export const buildSerializer: Build = (...options) => {
   const compile = SerializerSelector()(...options)
   return (route) => {

@@ -14,9 +14,9 @@ import {
 
 const MAX_DEPTH = 32
 const SHORT_ESCAPES = '"\\bfnrt'
-/** Names of an object that are compared one by one. For more, a set is faster. */
+/** For more names in an object, a set is faster. */
 const FEW_NAMES = 8
-/** Every number of so many characters, without an exponent, is in the range of a double. */
+/** In characters. Without an exponent, such a number is in the range of a double. */
 const ALWAYS_IN_RANGE = 300
 
 const SPACE = 0x20
@@ -38,17 +38,16 @@ const CLOSE_OBJECT = 0x7d
 
 /** An object that was checked, but not parsed. */
 export interface KeptObject {
-  /** Without white space; strings and numbers are written as JSON.stringify writes them. */
+  /** As JSON.stringify would write it. */
   text: string
-  /** Of numbers that were sent in another spelling: see withSpellings. */
+  /** Of numbers that were sent in a different spelling: see withSpellings. */
   spellings: string | null
 }
 
 /**
- * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493), without U+0000, which Postgres cannot store, deep
- * nesting, and names that can change a prototype. A refusal costs at most what acceptance costs.
- * @param keptName objects that are members of this name are kept as text, so their numbers only need to be in range
- * @throws Problem malformed_body, or invalid_request for a number
+ * Accepts JSON that all parsers read the same way (I-JSON, RFC 7493). Refuses U+0000, which Postgres cannot store, deep nesting,
+ * and names that can change a prototype. A refusal costs at most as much as acceptance. Objects named `keptName` stay text, so
+ * their numbers only need to be in range. @throws Problem malformed_body, or invalid_request for a number
  */
 export function parseStrictJson(bytes: Buffer, keptName?: string): unknown {
   if (!isUtf8(bytes)) throw malformed('The body is not valid UTF-8.')
@@ -59,11 +58,11 @@ class Reader {
   readonly #text: string
   readonly #keptName: string | undefined
   #at = 0
-  /** The first number that is refused. The rest is read first, since the body may not even be JSON. */
+  /** The first refused number. The rest is read first, because the body may not even be JSON. */
   #refused: { at: number; problem: typeof inexact } | undefined
 
   #isKeeping = false
-  /** Of the kept object. What follows `#copiedTo` stays as it is. */
+  /** The kept object's text, up to `#copiedTo`. The rest stays unchanged. */
   #kept = new Pieces()
   #copiedTo = 0
   #spellings = new Pieces()
@@ -81,7 +80,7 @@ class Reader {
     return value
   }
 
-  /** The code of the next character that is not white space. NaN, which equals nothing, at the end. */
+  /** The next character code after white space. NaN at the end, which equals nothing. */
   #next(): number {
     let code = this.#text.charCodeAt(this.#at)
     if (code > SPACE) return code
@@ -94,7 +93,6 @@ class Reader {
     return code
   }
 
-  /** Passes the next character if it is this one. */
   #pass(code: number): boolean {
     const isNext = this.#next() === code
     if (isNext) this.#at += 1
@@ -105,14 +103,14 @@ class Reader {
     if (!this.#pass(code)) throw notJson()
   }
 
-  /** In a kept object, of what was read from `start` on. */
+  /** Replaces the text from `start` on in a kept object. */
   #replace(start: number, replacement: string): void {
     if (start > this.#copiedTo) this.#kept.push(this.#text.slice(this.#copiedTo, start))
     if (replacement !== '') this.#kept.push(replacement)
     this.#copiedTo = this.#at
   }
 
-  /** Undefined inside a kept object. `name` is that of the member whose value it is. */
+  /** Undefined inside a kept object. */
   #value(depth: number, name: string): unknown {
     switch (this.#next()) {
       case QUOTE:
@@ -235,7 +233,7 @@ class Reader {
     this.#at = at
     const length = at - start
     if (!this.#isKeeping) return this.#numberOutsideKept(text.slice(start, at), start, hasExponent)
-    // The usual forms: 0.5 and 12, but neither -0, nor 0.50, nor what is small enough for an exponent.
+    // The usual forms, such as 0.5 and 12. Not -0, 0.50, or numbers small enough for an exponent.
     const startsWithZero = text.charCodeAt(wholeAt) === ZERO
     const isCanonical =
       !hasExponent &&
@@ -246,7 +244,7 @@ class Reader {
   }
 
   #numberOutsideKept(source: string, start: number, hasExponent: boolean): number {
-    // A double holds every decimal of up to 15 digits, but with an exponent it can be out of range.
+    // A double preserves up to 15 decimal digits, but with an exponent it can be out of range.
     const isShort = source.length <= 15 && !hasExponent
     if (!isShort && !this.#refused && !holdsAsWritten(source)) this.#refused = { at: start, problem: inexact }
     return Number(source)
@@ -266,7 +264,6 @@ class Reader {
   }
 }
 
-/** @throws Problem malformed_body if there is none */
 function endOfDigits(text: string, start: number): number {
   let at = start
   for (;;) {
@@ -278,10 +275,9 @@ function endOfDigits(text: string, start: number): number {
   return at
 }
 
-/** @throws Problem malformed_body */
 function unescaped(source: string): string {
   const value = parseString(source)
-  // In valid UTF-8, only escapes can write these.
+  // In valid UTF-8, only escapes can produce these.
   if (value.includes('\0')) throw malformed('A string contains U+0000.')
   if (!value.isWellFormed()) throw malformed('A string contains a lone surrogate.')
   return value

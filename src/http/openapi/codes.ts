@@ -1,6 +1,5 @@
 import type { ProblemCode } from '../../errors.ts'
 
-/** What each code means, and what a client or its user can do then: in a table, and in the examples of problems. */
 export const CODES: Record<ProblemCode, string> = {
   invalid_request: 'A value is missing, unknown or not accepted. Correct what `errors` names.',
   malformed_body:

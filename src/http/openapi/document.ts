@@ -4,7 +4,6 @@ import type { FastifyInstance } from 'fastify'
 import { scopedRoutes } from '../operations.ts'
 import type { HEADERS } from './plugin.ts'
 
-/** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified, once. */
 async function routes(app: FastifyInstance): Promise<void> {
   let text: string | undefined
 
@@ -26,7 +25,7 @@ async function routes(app: FastifyInstance): Promise<void> {
     },
     async (_request, reply) => {
       reply.header('cache-control', 'public, max-age=300')
-      // It is large, and anybody can ask for it: it is written as JSON once.
+      // Large and public, so it is serialized once.
       text ??= JSON.stringify(readDocument(app))
       const written = text
       reply.type('application/json; charset=utf-8').serializer(() => written)
@@ -95,17 +94,17 @@ function describe(operation: Operation, components: Document['components']): voi
   if (requestBody && json && shape && nothing?.type === 'null') {
     requestBody.required = false
     json.schema = shape
-    // An empty object counts as a missing body, but that is not part of the interface.
+    // An empty object counts as a missing body, but that is not part of the API.
     if (!shape.$ref && Object.keys(shape.properties ?? {}).length === 0) delete operation.requestBody
   }
-  // The guard checks these headers, not the schema, so that a missing header is answered 401.
+  // The guard checks these headers, not the schema, so that a missing header returns 401.
   if (security.some((schemes) => 'signature' in schemes)) {
     for (const parameter of parameters) parameter.required ||= parameter.in === 'header'
   }
   for (const parameter of parameters) {
     if (parameter.schema.type === 'integer') parameter.example = Number(parameter.example)
   }
-  // As is this one, whose route takes an access token, too.
+  // The session guard checks this header, too, and only together with a cookie.
   const namesSession = 'SessionId' in (components.parameters ?? {})
   if (namesSession && security.some((schemes) => 'sessionCookie' in schemes))
     operation.parameters = [...parameters, { $ref: '#/components/parameters/SessionId' }]
@@ -116,7 +115,6 @@ function describe(operation: Operation, components: Document['components']): voi
   }
 }
 
-/** Examples of problems, one for each code, are in one place. */
 function addExamples(
   { requestBody, responses }: Operation,
   { schemas, examples }: Document['components'],
@@ -131,7 +129,7 @@ function addExamples(
   }
 }
 
-/** Writes schemas as people read them: constants as an enumeration, a choice by a field as a union. */
+/** For human readers: constants become an enumeration, a choice by a field becomes a union. */
 function joinForms(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if ('if' in value && 'then' in value && 'else' in value) {
@@ -157,7 +155,7 @@ function headersOf(
     ['WWW-Authenticate', 'Challenge', status === 401],
     ['Set-Cookie', 'SessionCookie', status < 300 && setsCookie],
   ]
-  // On the platform listener, nothing is limited.
+  // The platform listener has no limits.
   const known = described.filter(([, component, isSent]) => isSent && component in headers)
   return Object.fromEntries(
     known.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
@@ -178,7 +176,7 @@ interface Schema {
 
 type Named = Record<string, Schema>
 
-/** A reference to a schema with a title, which `named` collects. All else stays as it is. */
+/** Moves a schema with a title to `named`. Other values stay unchanged. */
 function toReference(value: unknown, named: Named): unknown {
   if (!isTitled(value)) return value
   const { title, ...schema } = value

@@ -70,7 +70,6 @@ const PARAMETERS = {
   },
 } as const
 
-/** What the documents of the two listeners refer to. */
 const { accessToken, sessionCookie } = SECURITY_SCHEMES
 const { RequestId, RetryAfter, Challenge } = HEADERS
 const DOCUMENTS = {
