@@ -15,7 +15,6 @@ import {
   issuerOf,
   type RefreshClaims,
   readRefreshClaims,
-  refreshTokenId,
 } from './claims.ts'
 import { headerPartOf, type Key, type KeyRing, openKeyRing } from './keys.ts'
 
@@ -74,6 +73,7 @@ export function createTokens({ ring, refreshKeys, system }: Parts) {
       const verify = refreshKeys.verifierOf(headerOf(token))
       if (!verify) throw invalidToken()
       const claims = readRefreshClaims(genuine(() => verify(token)))
+      if (claims.jti !== refreshTokenId(claims)) throw invalidToken()
       checkTimes('refresh', claims, now)
       return claims
     },
@@ -81,6 +81,11 @@ export function createTokens({ ring, refreshKeys, system }: Parts) {
     /** For a verified token without a session: its key can be revoked. */
     reloadKeys: ring.reload,
   }
+}
+
+/** Derived, so that the same token can be signed again. */
+function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
+  return `${sid}.${gen}`
 }
 
 function toVerified(
