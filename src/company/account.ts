@@ -30,11 +30,6 @@ export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS>, Memb
 
 export const DEFAULT_ASSIGNMENTS = ['environment:production']
 
-/** Sign-in and live sessions require this. */
-export function isActive(account: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
-  return account.userStatus === 'active' && account.companyStatus === 'active'
-}
-
 /** Whether the company may use what its plan includes. */
 export function isInForce({ subscriptionStatus }: Pick<Account, 'subscriptionStatus'>): boolean {
   return subscriptionStatus !== 'canceled' && subscriptionStatus !== 'suspended'

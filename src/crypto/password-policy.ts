@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto'
 import { domainToUnicode } from 'node:url'
-import type { PasswordHasher } from './password.ts'
+import { isTooLong, lengthOf, MAX_LENGTH, type PasswordHasher } from './password.ts'
 
 /** Which passwords can be chosen (ASVS 6.2). There are no composition rules. */
 
 export const MIN_LENGTH = 8
-export const MAX_LENGTH = 128
 export const MIN_GUESSES = 1e8
 /** Reserved for passwords of service members: sign-in recognizes them by it. */
 export const SERVICE_PREFIX = 'gsp_'
@@ -32,9 +31,8 @@ export async function passwordFault(
   person: Person,
   { hasher, isBreached, words = [] }: Checks,
 ): Promise<string | null> {
-  const length = lengthOf(password)
-  if (length < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
-  if (length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`
+  if (lengthOf(password) < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
+  if (isTooLong(password)) return `must have at most ${MAX_LENGTH} characters`
   if (password.normalize('NFC').startsWith(SERVICE_PREFIX))
     return `must not begin with ${SERVICE_PREFIX}, which is kept for servers; choose another beginning`
   const folded = fold(password)
@@ -48,10 +46,6 @@ export async function passwordFault(
   return (await isBreached?.(password))
     ? 'is known from a breach of another service; choose one that you have used nowhere'
     : null
-}
-
-export function isTooLong(password: string): boolean {
-  return lengthOf(password) > MAX_LENGTH
 }
 
 export function generatePassword(randomBytes: (size: number) => Buffer): string {
@@ -94,10 +88,6 @@ function hintsOf({ email, companyName, name = '' }: Person): string[] {
 /** As it is stored, and with the domain as people type it (IDN). */
 function spellingsOf(email: string): string[] {
   return [email, email.replace(/[^@]*$/, domainToUnicode)]
-}
-
-function lengthOf(password: string): number {
-  return [...password.normalize('NFC')].length
 }
 
 function fold(text: string): string {

@@ -4,6 +4,8 @@ import { Worker } from 'node:worker_threads'
 import { hash, verify } from '@node-rs/argon2'
 import type { Estimate, EstimateReply, EstimateRequest } from './password-strength-thread.ts'
 
+export const MAX_LENGTH = 128
+
 export interface HashParameters {
   memoryCost: number
   timeCost: number
@@ -49,6 +51,14 @@ function lowerPriorityOfThreads(): void {
 /** Different keyboards can write the same password in different bytes (RFC 8265, section 4.2). */
 function normalize(password: string): string {
   return password.normalize('NFC')
+}
+
+export function lengthOf(password: string): number {
+  return [...normalize(password)].length
+}
+
+export function isTooLong(password: string): boolean {
+  return lengthOf(password) > MAX_LENGTH
 }
 
 /** By zxcvbn, whose work grows at least with the square of the length: of long passwords, both ends count. */

@@ -1,4 +1,4 @@
-import { type Account, isActive } from '../company/account.ts'
+import type { Account } from '../company/account.ts'
 import * as identity from '../company/identity-repository.ts'
 import { findActiveCompany } from '../company/repository.ts'
 import { createDigests } from '../crypto/digests.ts'
@@ -10,6 +10,7 @@ import type { LetterContext, MailData } from '../mail/notices.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { isCodeMail, issueCode } from '../second-factor/mailbox.ts'
+import { isActive } from '../session/session.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 import { findMember, listAdditions } from './repository.ts'
 

@@ -1,19 +1,18 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import { isActive } from '../company/account.ts'
 import {
   findPasswordHash,
   type Identity,
   noteLockout,
   replacePasswordHash,
 } from '../company/identity-repository.ts'
-import type { PasswordHasher } from '../crypto/password.ts'
-import { isTooLong } from '../crypto/password-policy.ts'
+import { isTooLong, type PasswordHasher } from '../crypto/password.ts'
 import { type LimitState, rateLimited, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { Applicant } from '../limits/admission.ts'
 import { byNetwork, type Client, type Quota, quotasOf, tightest } from '../limits/client.ts'
 import type { Actor } from './acts.ts'
+import { isActive } from './session.ts'
 
 /** Whether a password is that of an account at sign-in, or that of a user with a session; and the limits of guesses. */
 

@@ -77,6 +77,11 @@ export function requireRecentAuthentication(
   )
 }
 
+/** Sign-in and live sessions require this. */
+export function isActive(account: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
+  return account.userStatus === 'active' && account.companyStatus === 'active'
+}
+
 export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>
 
 /** @throws Problem session_ended */

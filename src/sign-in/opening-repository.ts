@@ -118,6 +118,8 @@ const lockedMembers = sql`company as (
     for no key update of u
   )`
 
+const isPasswordReplaced = isPasswordOver(sql`i.password_epoch`, 'l')
+
 /** The password is enough if it and the e-mail are the same, and the user has no second factor. */
 const accepted = (maxSessions: number) => sql`
   select i.*, l.user_kind, l.user_epoch, l.company_epoch,
@@ -130,7 +132,7 @@ const accepted = (maxSessions: number) => sql`
     ) as unseen
   from item i
   join locked l on l.company_id = i.company_id and l.user_id = i.user_id
-  where not ${isPasswordOver(sql`i.password_epoch`, 'l')} and (i.password_hash is null
+  where not ${isPasswordReplaced} and (i.password_hash is null
     or (l.password_hash = i.password_hash and l.email = i.email and l.second_factors = '{}'))`
 
 const live = sql`

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import { isTooLong } from '../crypto/password-policy.ts'
+import { isTooLong } from '../crypto/password.ts'
 import { invalidField, type LimitState, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { issueProofChallenge } from '../second-factor/challenges.ts'

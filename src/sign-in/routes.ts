@@ -1,9 +1,11 @@
 import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { NamedCompany } from '../company/handles.ts'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { networkOf, receivedOf } from '../limits/client.ts'
+import { createKnownSenders, createRefusedCredentials } from '../limits/memory.ts'
 import {
   isFromAnotherSite,
   readDeviceCookie,
@@ -29,22 +31,21 @@ import {
   SecondFactorBody,
 } from './schemas.ts'
 import { beginByPasskey, completeSignIn, type SignInRequest, signInByPasskey } from './second-step.ts'
-import { companyNamedIn, createServiceLimits } from './service-sign-in.ts'
-import { signIn } from './sign-in.ts'
+import { signInService } from './service-sign-in.ts'
+import { readAttempt, type ServiceLimits, signIn } from './sign-in.ts'
 
 const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
 
 /** Sign-in by password, its second step, and sign-in by passkey; behind the public guard. */
 const signingIn: Routes<Context> = async (app, { context }) => {
-  const serviceLimits = serviceLimitsOf(app, context)
+  const serviceLimits = createServiceLimits(app, context)
 
   app.post(
     '/auth/login',
     {
       config: { ...counted, hasOwnLimits: true },
-      onRequest: (request) =>
-        serviceLimits.countArrival(request, networkOf(request), () => app.limits.anonymous(request)),
+      onRequest: serviceLimits.countArrival,
       ...operation({
         operationId: 'login',
         summary: 'Sign in',
@@ -72,7 +73,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
           })
         }
       }
-      const signedIn = await signIn(context, {
+      const attempt = readAttempt(context, {
         ...request.body,
         mode,
         device: readDeviceCookie(request),
@@ -80,6 +81,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         servicePassword: serviceLimits.of(request),
         ...receivedOf(request, context),
       })
+      const signedIn = attempt.digest ? await signInService(context, attempt) : await signIn(context, attempt)
       return answerSignIn(request, reply, signedIn)
     },
   )
@@ -141,18 +143,47 @@ const signingIn: Routes<Context> = async (app, { context }) => {
   )
 }
 
-function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
-  const senderOf = (request: FastifyRequest) => ({
-    network: networkOf(request),
-    company: companyNamedIn(Object(request.body)),
-  })
+const ANY_COMPANY = ''
+
+/** Needs the body. No handle has the form of an ID. */
+function senderOf(request: FastifyRequest) {
+  const { companyId, company }: NamedCompany = Object(request.body)
+  return { network: networkOf(request), company: (companyId ?? company ?? ANY_COMPANY).toLowerCase() }
+}
+
+/**
+ * The servers of a service account share a network, so correct passwords do not count there: the sessions that they open count
+ * by service account, and on a trial by company. A wrong one counts as a refused credential, and for no account, because it
+ * cannot be guessed.
+ */
+function createServiceLimits({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
+  const { refusal, anonymous } = limits
   const checks = limits.counter(config.limits.servicePasswordChecks, (request) => {
     const { network, company } = senderOf(request)
     return [company, network]
   })
-  const { refusal, anonymous } = limits
-  const counters = { refusals: refusal.counter, checks, anonymous: anonymous.counter }
-  return createServiceLimits<FastifyRequest>({ ...counters, senderOf, system })
+  const known = createKnownSenders(system)
+  const isKnown = (request: FastifyRequest) => known.has(senderOf(request))
+  const refused = createRefusedCredentials({ counter: refusal.counter, checks, isKnown })
+  const arrivals = new WeakSet<FastifyRequest>()
+  return {
+    /** Before the body is read. Strangers must not use up the limit of a network with known servers. */
+    async countArrival(request: FastifyRequest): Promise<void> {
+      if (known.has({ network: networkOf(request), company: ANY_COMPANY })) return
+      await anonymous(request)
+      arrivals.add(request)
+    },
+    of: (request: FastifyRequest): ServiceLimits => ({
+      admit: () => refused.admit(request),
+      countRefusal: () => refused.count(request, true),
+      noteCorrect({ companyId, companyHandle }) {
+        const { network } = senderOf(request)
+        for (const company of [companyId, companyHandle ?? ANY_COMPANY, ANY_COMPANY])
+          known.note({ network, company })
+        if (arrivals.delete(request)) anonymous.counter.refund(request)
+      },
+    }),
+  }
 }
 
 function signInRequestOf(

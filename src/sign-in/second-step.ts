@@ -18,9 +18,9 @@ import {
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
 import { recognizeMember } from '../session/known-clients.ts'
 import { newId } from '../system.ts'
-import { countAttempt } from './attempt.ts'
 import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
+import { countAttempt } from './sign-in.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
 

@@ -1,22 +1,38 @@
-import { Problem, type SecondFactorRequest } from '../errors.ts'
-import type { Context } from '../http/context.ts'
+import type { RefusalReason } from '../audit/entry.ts'
+import type { Account } from '../company/account.ts'
+import { type NamedCompany, nobodysId, readNamedCompany } from '../company/handles.ts'
+import type { Identity } from '../company/identity-repository.ts'
+import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
+import { digestServicePassword } from '../crypto/opaque.ts'
+import { isTooLong, MAX_LENGTH } from '../crypto/password.ts'
+import type { SessionKind } from '../database/schema.ts'
+import {
+  invalidField,
+  type LimitState,
+  Problem,
+  type RefusalContext,
+  type SecondFactorRequest,
+  withLogContext,
+} from '../errors.ts'
+import type { Batched, Context } from '../http/context.ts'
+import { normalizeEmail } from '../http/email-address.ts'
 import type { Applicant } from '../limits/admission.ts'
+import {
+  byDevice,
+  byNetwork,
+  type Client,
+  type Quota,
+  quotasOf,
+  type Received,
+  type Subject,
+} from '../limits/client.ts'
 import { isOurs } from '../limits/counters.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
+import { type Recognition, recognize } from '../session/known-clients.ts'
 import { countGuess, type Guess, matchPassword, tryGuess } from '../session/passwords.ts'
-import {
-  type Attempt,
-  attemptsLeft,
-  type Found,
-  findAccount,
-  logContextOf,
-  type NotNow,
-  readAttempt,
-  reasonOf,
-  recordRefusal,
-} from './attempt.ts'
+import { newId } from '../system.ts'
 import { openSession, type SignedIn } from './opening.ts'
-import { signInService } from './service-sign-in.ts'
+import { type Candidate, findCandidates, type SignInItem } from './repository.ts'
 
 /**
  * Sign-in by password: read the attempt, find the account, count attempt and guess, match the password, require the second
@@ -25,10 +41,48 @@ import { signInService } from './service-sign-in.ts'
  * enough and no guess is counted, whosever the email is.
  */
 
-/** @throws Problem invalid_request, permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
-export async function signIn(context: Context, given: Parameters<typeof readAttempt>[1]): Promise<SignedIn> {
-  const attempt = readAttempt(context, given)
-  if (attempt.digest) return await signInService(context, attempt)
+/** By password. */
+export interface Attempt extends Received {
+  mode: SessionKind
+  /** The value of the device cookie. */
+  device: string | undefined
+  /** Its session ends when the new one opens. */
+  formerCookie: string | undefined
+  company: ReturnType<typeof readNamedCompany>
+  email: string
+  password: string
+  /** Null unless the password has the form of service passwords. */
+  digest: Buffer | null
+  servicePassword: ServiceLimits
+}
+
+/** Of sign-ins by service password, for one request. */
+export interface ServiceLimits {
+  /** Before any look-up. @throws Problem rate_limited */
+  admit(): Promise<void>
+  /** Of a wrong password. @throws Problem rate_limited */
+  countRefusal(): Promise<LimitState>
+  /** Of a correct one. */
+  noteCorrect(account: Pick<Account, 'companyId' | 'companyHandle'>): void
+}
+
+/** @throws Problem invalid_request */
+export function readAttempt(
+  { opaque }: Pick<Context, 'opaque'>,
+  { companyId, company, ...given }: NamedCompany & Omit<Attempt, 'company' | 'digest'>,
+): Attempt {
+  if (isTooLong(given.password)) throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
+  return {
+    ...given,
+    company: readNamedCompany({ companyId, company }),
+    // E-mails have several spellings; limits and audit entries use one.
+    email: normalizeEmail(given.email),
+    digest: digestServicePassword(opaque, given.password),
+  }
+}
+
+/** @throws Problem permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
+export async function signIn(context: Context, attempt: Attempt): Promise<SignedIn> {
   const { client, device, company } = attempt
   // Others of its network cannot keep out a browser with a device cookie, until it is known whether it is the member's.
   if (device === undefined) attemptsLeft(context, attempt, 'companyId' in company ? company : {})
@@ -103,4 +157,140 @@ function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): 
     'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
     { secondFactor, logContext: logContextOf(found, 'factor_missing') },
   )
+}
+
+interface Attempting {
+  client: Pick<Client, 'network'>
+  /** If known: others of its network cannot use up its attempts. */
+  device: string | undefined
+  now: number
+}
+
+function subjectOf({ client: { network }, device }: Attempting): Subject {
+  return device === undefined ? byNetwork(network) : byDevice(device, network)
+}
+
+/** What counts an attempt. A limit that was used up a moment ago refuses without a statement. @throws Problem rate_limited */
+function attemptsLeft(
+  { counters, config }: Pick<Context, 'counters' | 'config'>,
+  attempting: Attempting,
+  logContext: RefusalContext = {},
+): Quota[] {
+  const quotas = quotasOf(config.limits.signInAttempts, subjectOf(attempting))
+  const remembered = counters.usedUpMemory.find(quotas, attempting.now)
+  if (remembered) throw withLogContext(remembered, logContext)
+  return quotas
+}
+
+/** By passkey. An attempt that fails by our fault does not count. @throws Problem rate_limited */
+export async function countAttempt<Result>(
+  context: Pick<Context, 'counters' | 'config'>,
+  attempting: Attempting & Pick<Received, 'client'>,
+  attempt: () => Promise<Result>,
+): Promise<Result> {
+  const { counters, config } = context
+  const { now } = attempting
+  const quotas = attemptsLeft(context, attempting)
+  const counting = counters.consumeFor(
+    config.limits.signInAttempts,
+    subjectOf(attempting),
+    attempting,
+    attempt,
+  )
+  return await counting.catch((error: unknown) => {
+    const name = error instanceof Problem && error.code === 'rate_limited' && error.extras.limit?.name
+    const quota = quotas.find(({ limit }) => limit.name === name)
+    if (quota && error instanceof Problem) counters.usedUpMemory.note(quota, error, now)
+    throw error
+  })
+}
+
+export interface Found extends Pick<Candidate, 'named' | 'companyStatus' | 'passwordEpoch'> {
+  /** Of a handle that no company has, one that no company can have. */
+  companyId: string
+  /** Null if the company has nobody with this e-mail, or a service password is not that of the account. */
+  account: Identity | null
+  recognized: Recognition
+}
+
+const lookUps: Batched<SignInItem, Candidate> = {
+  name: 'sign_ins',
+  run: ({ db }, items) => findCandidates(db, items),
+}
+
+/** Finds the account that a sign-in names, and whether its client is known for it. */
+export async function findAccount(
+  context: Pick<Context, 'inBatch' | 'networkKeys' | 'opaque'>,
+  attempt: Attempt,
+): Promise<Found> {
+  const { company, email, digest } = attempt
+  const item = { companyId: null, handle: null, ...company, email, digest }
+  const { identity: account, knownUntil, ...found } = await context.inBatch(lookUps, item)
+  const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
+  const recognized = recognize(context, companyId, knownUntil, attempt)
+  return { ...found, companyId, account, recognized }
+}
+
+/** One statement at a time, so that a flood does not occupy the connections. */
+const refusals: Batched<RefusedSignIn, 'recorded'> = {
+  name: 'refused_sign_ins',
+  maxInFlight: 1,
+  async run({ db }, items) {
+    await recordRefusedSignIns(db, items)
+    return items.map(() => 'recorded')
+  },
+}
+
+/** Why the right password opens no session. */
+const NOT_NOW = {
+  email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
+  token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
+} as const
+type NotNow = keyof typeof NOT_NOW
+
+/**
+ * Resolves after the commit, with what to throw: one answer for every reason but the two above. The last wrong guess within the
+ * limit notes a lockout.
+ */
+export async function recordRefusal(
+  { inBatch, system }: Pick<Context, 'inBatch' | 'system'>,
+  { email, client: { network, ipAddress }, now }: Attempt,
+  found: Found,
+  { reason, guess }: { reason: RefusalReason; guess?: Guess },
+): Promise<Problem> {
+  const { companyId, named, recognized } = found
+  await inBatch(refusals, {
+    companyId,
+    email,
+    network,
+    ipAddress,
+    reason,
+    userId: named?.userId ?? null,
+    isKnown: recognized.isKnown,
+    at: new Date(now),
+    isLockout: guess?.ofNetwork.remaining === 0,
+    isGuessed: guess?.ofAccount?.remaining === 0,
+    mailId: newId(system),
+  })
+  const logContext = logContextOf(found, reason)
+  if (reason !== 'email_not_verified' && reason !== 'token_mode_only')
+    return new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', { logContext })
+  const [code, detail] = NOT_NOW[reason]
+  return new Problem(code, detail, { logContext })
+}
+
+export function logContextOf({ companyId, named }: Found, reason: RefusalReason): RefusalContext {
+  return { companyId, ...(named && { userId: named.userId }), reason }
+}
+
+/** Where the right password would have opened no session either, the reason does not say whether it was right. */
+export function reasonOf(
+  { named, companyStatus }: Found,
+  { isBarred }: Pick<Guess, 'isBarred'>,
+): RefusalReason {
+  if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
+  if (companyStatus === 'suspended') return 'company_suspended'
+  if (!named) return 'unknown_user'
+  if (named.userStatus !== 'active') return 'user_disabled'
+  return isBarred ? 'locked_out' : 'wrong_password'
 }
