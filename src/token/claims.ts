@@ -1,9 +1,9 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 
-/** Unknown claims are ignored (RFC 7519, section 4), so one that restricts a token needs another `typ`. */
+/** Unknown claims are ignored (RFC 7519, section 4), so one that restricts a token needs a different `typ`. */
 
 export function issuerOf({ publicUrl }: { publicUrl: string }): string {
   return `${publicUrl}/api`
@@ -44,9 +44,6 @@ const RefreshClaims = Type.Object({
 export type AccessClaims = Static<typeof AccessClaims>
 export type RefreshClaims = Static<typeof RefreshClaims>
 
-const isAccessClaims = TypeCompiler.Compile(AccessClaims)
-const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
-
 export function idsOf({ cid, sub, sid }: Pick<AccessClaims, 'cid' | 'sub' | 'sid'>) {
   return { companyId: cid, userId: sub, sessionId: sid }
 }
@@ -57,17 +54,16 @@ export const invalidToken = () =>
     'The token is not valid here: sign in again, or send the token as it was issued.',
   )
 
-/** @throws Problem invalid_token */
-export function readAccessClaims(payload: unknown): AccessClaims {
-  if (!isAccessClaims.Check(payload)) throw invalidToken()
-  return payload
+/** The reader throws Problem invalid_token. */
+function createReader<Claims extends TSchema>(schema: Claims) {
+  const claims = TypeCompiler.Compile(schema)
+  return (payload: unknown): Static<Claims> => {
+    if (!claims.Check(payload)) throw invalidToken()
+    return payload
+  }
 }
-
-/** @throws Problem invalid_token */
-export function readRefreshClaims(payload: unknown): RefreshClaims {
-  if (!isRefreshClaims.Check(payload)) throw invalidToken()
-  return payload
-}
+export const readAccessClaims = createReader(AccessClaims)
+export const readRefreshClaims = createReader(RefreshClaims)
 
 /** @throws Problem invalid_token or token_expired */
 export function checkTimes(
