@@ -3,19 +3,15 @@ import { createPasswordHasher, type HashParameters, type PasswordHasher } from '
 import { widerNetworkOf } from '../edge/network.ts'
 import { overloaded } from '../errors.ts'
 
-/**
- * Admits costly work, a bounded number of calls at a time. Known clients and strangers wait in queues of their own, which are
- * served in alternation, so that a flood of strangers leaves half of the work to those who are known.
- */
+/** Known clients and strangers have their own queues, served in turn: a flood of strangers gets at most half of the work. */
 type Admission = ReturnType<typeof createAdmission>
 
-/** For whom work is done. */
 export interface Applicant {
   network: string
-  /** Only one that is known for the member. It has a share of its own. */
+  /** Only if known: it has its own share of the queue. */
   device?: string | undefined
   isKnown: boolean
-  /** Aborted when it is too late for the work and for what follows from it. */
+  /** Aborted when it is too late for the work. */
   signal?: AbortSignal
 }
 
@@ -27,13 +23,12 @@ interface Waiting {
 
 interface Options {
   slots: number
-  /** The calls that can wait in each queue. Few, since clients give up before a long queue ends. */
+  /** In each queue. Few, because clients give up before a long queue ends. */
   maxWaiting: number
-  /** Of these, the calls of one IPv4 address, IPv6 /48, or known device. */
+  /** From one IPv4 address, IPv6 /48, or known device. */
   maxPerSender?: number
-  /** Of the problem when the queue is full. */
   detail?: string
-  /** Whether no work can succeed now. Then all calls that wait fail at once. */
+  /** Whether no work can succeed now. Then all waiting calls fail. */
   isOutage?(error: unknown): boolean
 }
 
@@ -72,7 +67,7 @@ export function createAdmission({
   return {
     /** @throws Problem overloaded */
     requireSlot,
-    /** @throws Problem overloaded; the reason of the applicant's signal, also when the work has ended */
+    /** @throws Problem overloaded, and the reason of the applicant's signal, even after the work */
     async run<Result>(applicant: Applicant, work: () => Promise<Result>): Promise<Result> {
       const { signal } = applicant
       requireSlot(applicant)
@@ -107,7 +102,7 @@ export interface LimitedHasher extends Pick<Admission, 'requireSlot' | 'waiting'
   admit(applicant: Applicant): PasswordHasher
 }
 
-/** Each hash takes a core and a thread of libuv. Estimates take longer, so they have a thread and a queue of their own. */
+/** Each hash takes a core and a thread of libuv. Estimates take longer, so they have their own thread and queue. */
 export async function createLimitedHasher(
   concurrency = availableParallelism(),
   maxWaiting = 128 * concurrency,

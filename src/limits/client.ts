@@ -8,11 +8,10 @@ import type { System } from '../system.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The client's: see edge/network.ts. */
     ipAddress: string
-    /** Aborted, with the problem that is answered, when the request has taken too long: see http/deadline.ts. */
+    /** Aborted after the deadline, with the problem to respond with: see http/deadline.ts. */
     overdue: AbortSignal
-    /** What the response reports: the limit that a service noted, or else the one that a guard counted last. */
+    /** The response reports the limit that a service noted, or else the one that a guard counted last. */
     limit: LimitState | null
     guardLimit: LimitState | null
   }
@@ -22,9 +21,8 @@ export interface Client {
   ipAddress: string
   network: string
   userAgent: string | undefined
-  /** Aborted when the request has taken too long: see http/deadline.ts. */
   signal: AbortSignal
-  /** The response reports this limit in its RateLimit headers; with null, that of the guards again. */
+  /** The RateLimit headers report it; with null, the limit of the guards again. */
   noteLimit(limit: LimitState | null): void
 }
 
@@ -52,7 +50,6 @@ export function networkOf(request: Pick<FastifyRequest, 'ipAddress'>): string {
   return networkOfIpAddress(request.ipAddress)
 }
 
-/** What a limit counts by. */
 export type Subject = readonly string[] | ByNetwork | ByDevice
 
 export interface ByNetwork {
@@ -69,13 +66,13 @@ interface ByDevice {
   network: string
 }
 
-/** Others of a network cannot lock out a device. An attacker can make many devices known, so together they have a limit too. */
+/** Others on its network cannot lock out a device. An attacker can make many devices known, so together they have a limit too. */
 export function byDevice(device: string, network: string): ByDevice {
   return { device, network }
 }
 const DEVICES_FACTOR = 4
 
-/** One customer can have a /48, with 65 536 networks, so the /48 has a counter of its own. */
+/** One customer can have a /48, with 65,536 networks, so the /48 has its own counter. */
 export function widerLimitOf(limit: Limit): Limit {
   return { ...limit, name: `${limit.name}-48`, max: limit.max * WIDER_FACTOR }
 }
@@ -108,7 +105,7 @@ export function tightest(states: LimitState[]): LimitState {
   return states.reduce((least, state) => (state.remaining < least.remaining ? state : least))
 }
 
-/** Hashed, since the table must not contain e-mails. All counters of an account begin with the hash of company and e-mail. */
+/** Hashed: the table must not contain emails. All counters of an account begin with the hash of company and email. */
 export function counterOf({ limit, values }: Quota): string {
   const hashes = [values.slice(0, 2), values.slice(2)].filter((part) => part.length > 0).map(hashOf)
   return `${limit.name}:${hashes.join('.')}`

@@ -1,19 +1,14 @@
 import type { Limit } from '../config/limits.ts'
 import { Problem } from '../errors.ts'
 
-/** Beyond the calls that run. */
 const WAITING_PER_RUNNING = 4
 
 interface Company {
   running: number
-  /** In order of arrival. */
   waiting: Set<() => void>
 }
 
-/**
- * Admits a bounded number of a company's calls, so that one tenant's work leaves room for others': `max` at the same time, while
- * others wait for up to `windowSeconds`.
- */
+/** Runs `max` calls of a company at a time, and lets others wait for `windowSeconds`, so that a tenant leaves room for others. */
 export function createCompanyAdmission({ max, windowSeconds }: Limit) {
   const companies = new Map<string, Company>()
 

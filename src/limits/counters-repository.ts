@@ -3,7 +3,7 @@ import type { Limit } from '../config/limits.ts'
 import type { Executor } from '../database/connect.ts'
 import { counterOf, type Quota } from './client.ts'
 
-/** The counters of limits. They belong to no company, since many of them count networks. */
+/** The counters of limits. They belong to no company, because many of them count networks. */
 
 export interface Use {
   counters: string[]
@@ -20,7 +20,7 @@ export interface Count {
   windowEndsAt: Date
 }
 
-/** Counts each use at limit after limit, until one is used up. Lock order: limit by limit, then counters by name. */
+/** Counts each use limit by limit, until one is used up. Lock order: limits, then counters by name. */
 export async function countUses(db: Executor, limits: Limit[], uses: Use[]): Promise<Count[][]> {
   const now = Math.max(...uses.map((use) => use.now))
   const names = limits.map((_, level) => sql.ref(`counter_${level}`))
@@ -39,7 +39,7 @@ export async function countUses(db: Executor, limits: Limit[], uses: Use[]): Pro
   return counts
 }
 
-/** What this limit lets pass is `asked` of the next one. */
+/** Uses within this limit are `asked` of the next one. */
 function countLevel(limit: Limit, level: number, names: RawBuilder<unknown>[], now: number) {
   const { endsAt, isOver, end } = windowAt(limit, now)
   const [asked, counted, seen] = ['asked', 'counted', 'seen'].map((step) => sql.table(`${step}_${level}`))
@@ -83,7 +83,7 @@ const SKEW_MS = 120_000
 function windowAt({ windowSeconds }: Limit, now: number) {
   const endsAt = new Date(now + windowSeconds * 1000)
   const isOver = sql`c.window_ends_at <= ${new Date(now)}`
-  // Only a window that a wrong clock started is shortened: for a fast clock, a slow one would end it at once.
+  // Only windows that a wrong clock started are shortened: otherwise slow clocks would end those of fast ones.
   const isWrong = sql`c.window_ends_at > ${new Date(endsAt.getTime() + SKEW_MS)}`
   return {
     endsAt,
@@ -92,10 +92,7 @@ function windowAt({ windowSeconds }: Limit, now: number) {
   }
 }
 
-/**
- * Of each item whose `ord` is in `source`. Locks in the order of their counting: limit by limit, then counters by name. An IPv6
- * network has one limit more than others, before the last one, so they are numbered from the end.
- */
+/** For each `ord` of `source`, in the lock order of uses. Levels count from the end, because IPv6 networks have one more. */
 export function refundEach(source: string, items: Quota[][]) {
   const refunds = items.flatMap((quotas, index) =>
     quotas.map((quota, place) => ({ quota, level: place - quotas.length, ord: index + 1 })),
@@ -158,7 +155,7 @@ export function endIfUsedUp({ max }: Limit, { counter, now }: { counter: string;
   )`
 }
 
-/** A window in a row of another feature. The age is in seconds, null before the first one. */
+/** In a row of a different feature. The age is in seconds, null before the first window. */
 interface Window {
   age: RawBuilder<unknown>
   uses: RawBuilder<unknown>
@@ -168,7 +165,7 @@ export function isUsedUp({ max, windowSeconds }: Limit, { age, uses }: Window) {
   return sql`(${uses} >= ${max} and ${isOpen(windowSeconds, age)})`
 }
 
-/** A window that starts in the future was started before the clock was put back. */
+/** A window that starts in the future was started before the clock was set back. */
 function isOpen(windowSeconds: number, age: RawBuilder<unknown>) {
   return sql`abs(${age}) < ${windowSeconds}`
 }

@@ -8,7 +8,7 @@ import { byNetwork, type Client, counterOf, type Quota, quotasOf, type Subject, 
 import type { Count, Use as CountedUse, Refund } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
 
-/** The response of the client, if there is one, reports the limit. `now` is in milliseconds. */
+/** With a client, its response reports the limit. `now` is in milliseconds. */
 interface Use {
   client?: Pick<Client, 'noteLimit'>
   now: number
@@ -48,7 +48,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
   )
   const usedUpMemory = createUsedUpMemory()
 
-  /** One use of each counter, one after the other, until one is used up: that is `usedUp`. */
+  /** Consumes quotas in order, until one is used up. */
   async function consumeInOrder(quotas: Quota[], now: number) {
     const counts = await uses(quotas.map(({ limit }) => limit))({ counters: quotas.map(counterOf), now })
     const reached = quotas.flatMap(({ limit }, index) => {
@@ -63,16 +63,13 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     }
   }
 
-  /**
-   * For an answer that is decided, or an `error` that is its cause: it never fails. After an outage it is not waited for, since who
-   * has waited for the database once would wait again.
-   */
+  /** Never fails, because the response is decided. Does not wait after an outage: the request has already waited. */
   async function refund(quotas: Quota[], error?: unknown): Promise<void> {
     const refunding = refundInTurn(quotas).catch(() => {})
     if (!isOutage(error)) await refunding
   }
 
-  /** Where work follows, which an outage would fail only after as long a wait. @throws on an outage */
+  /** Before more work, which would also wait for the database. @throws on an outage */
   async function refundFirst(quotas: Quota[]): Promise<void> {
     await refundInTurn(quotas).catch((error: unknown) => {
       if (isOutage(error)) throw error
@@ -83,7 +80,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     for (const quota of quotas) await refunds(quota.limit)({ counter: counterOf(quota) })
   }
 
-  /** One use of each of the subject's counters. A refused use does not count. @throws Problem rate_limited */
+  /** A refused use does not count. @throws Problem rate_limited */
   async function consume(limit: Limit, subject: Subject, { client, now }: Use): Promise<LimitState> {
     const quotas = quotasOf(limit, subject)
     const remembered = usedUpMemory.find(quotas.slice(1), now)
@@ -101,7 +98,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     throw refusal
   }
 
-  /** Refunds the use if `work` fails by our fault. @throws Problem rate_limited */
+  /** Refunds the use if `work` fails through our fault. @throws Problem rate_limited */
   async function consumeFor<Result>(
     limit: Limit,
     subject: Subject,
@@ -143,16 +140,16 @@ function stateOf(limit: Limit, left: number, endsAt: number, now: number): Limit
   return {
     ...limit,
     remaining: Math.max(0, Math.min(limit.max, left)),
-    // An instance whose clock is fast can have started the window.
+    // An instance with a fast clock may have started the window.
     resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
   }
 }
 
-/** Not longer, since a use can be refunded. */
+/** Not longer, because a use can be refunded. */
 const REMEMBERED_MS = 1_000
 const MAX_REMEMBERED = 10_000
 
-/** By it, a flood causes no statements, and the 65 536 networks of an IPv6 /48 leave no rows. */
+/** Spares the statements of a flood, and the rows of the 65,536 networks of an IPv6 /48. */
 function createUsedUpMemory() {
   const usedUp = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
   return {

@@ -7,7 +7,7 @@ import { type LimitState, rateLimited } from '../errors.ts'
 import type { System } from '../system.ts'
 import { type ByNetwork, byNetwork, networkOf, tightest, widerLimitOf, widerOf } from './client.ts'
 
-/** Limits that protect the machine, so each process counts them by itself, in memory. */
+/** Limits that protect the machine, so each process counts its own, in memory. */
 
 /** @throws Problem rate_limited */
 type MemoryLimit = ((request: FastifyRequest) => Promise<void>) & {
@@ -15,12 +15,10 @@ type MemoryLimit = ((request: FastifyRequest) => Promise<void>) & {
 }
 
 export interface MemoryCounter<Request = FastifyRequest> {
-  /** Counts nothing. */
   read(request: Request): Promise<LimitState>
-  /** The same; undefined if there is a use left. */
+  /** Undefined if a use is left. */
   usedUp(request: Request): Promise<LimitState | undefined>
   consume(request: Request): Promise<Consumed>
-  /** Gives a use back. */
   refund(request: Request): void
 }
 
@@ -42,7 +40,6 @@ declare module 'fastify' {
   }
 }
 
-/** Of one limit. Then the least recently used one is forgotten. */
 const MAX_KEYS = 50_000
 
 interface Window {
@@ -57,7 +54,7 @@ interface Refundable {
   refund(key: string): void
 }
 
-/** The package's own store has a clock of its own, and forgets all but 5 000 keys. `onOpen` gets the store of each limit. */
+/** The package's store has its own clock, and keeps only 5,000 keys. `onOpen` gets the store of each limit. */
 export function createMemoryStore(
   { now }: Pick<System, 'now'>,
   onOpen: (store: Refundable) => void = () => {},
@@ -101,7 +98,7 @@ export function createMemoryStore(
     #open(key: string, lengthMs: number, time: number): Window | undefined {
       const window = this.#windows.get(key)
       if (!window || window.endsAt <= time) return undefined
-      // If it ends later than a new one would, it was started before the clock was put back.
+      // If it ends later than a new one would, it was started before the clock was set back.
       window.endsAt = Math.min(window.endsAt, time + lengthMs)
       return window
     }
@@ -153,7 +150,7 @@ async function plugin(
   app.decorateRequest('limit', null)
   app.decorateRequest('guardLimit', null)
   app.addHook('onSend', reportLimit)
-  // The package only counts: its own hooks would set other headers.
+  // The package only counts: its hooks would set different headers.
   await app.register(rateLimit, {
     global: false,
     store: createMemoryStore(system, (store) => stores.push(store)),
@@ -210,7 +207,7 @@ const reportLimit: onSendHookHandler = (request, reply, payload, done) => {
   done(null, payload)
 }
 
-/** For services of the platform, in the place of the limits: whose request it is decides who asks. */
+/** For the platform's listener, where the network does not show whose request it is. */
 async function unlimited(app: FastifyInstance): Promise<void> {
   const nothing = () => {
     throw new Error('nothing is counted here')
@@ -225,10 +222,7 @@ async function unlimited(app: FastifyInstance): Promise<void> {
 export const memoryLimitsPlugin = fp(plugin, { name: 'memory-limits' })
 export const noLimitsPlugin = fp(unlimited, { name: 'memory-limits' })
 
-/**
- * Senders whose credential held within 24 h: servers, by their network and the company that they name. Others of the network
- * can use up the limit of what is refused, so some requests that name this company are checked beyond it.
- */
+/** Servers whose credential was correct within 24 hours. Strangers on their network cannot keep them out. */
 
 const KNOWN_MS = 24 * 3_600_000
 const MAX_KNOWN = 50_000
@@ -255,14 +249,12 @@ function keyOf({ network, company }: ClaimedSender): string {
 }
 
 interface Options<Request> {
-  /** Of what is refused. */
   counter: MemoryCounter<Request>
-  /** Of what is refused of known senders, beyond that. */
+  /** Extra allowance for known senders. */
   checks: MemoryCounter<Request>
   isKnown(request: Request): boolean
 }
 
-/** Counts refused credentials; right ones are not counted. */
 export function createRefusedCredentials<Request>({ counter, checks, isKnown }: Options<Request>) {
   return {
     /** Refuses before any work. @throws Problem rate_limited */
@@ -272,7 +264,7 @@ export function createRefusedCredentials<Request>({ counter, checks, isKnown }: 
       const exceeded = isKnown(request) ? await checks.usedUp(request) : usedUp
       if (exceeded) throw rateLimited(exceeded)
     },
-    /** `wasChecked` is false for what has not the form of a credential. @throws Problem rate_limited, also if others were faster */
+    /** `wasChecked` is false for malformed credentials. @throws Problem rate_limited, even after `admit` */
     async count(request: Request, wasChecked: boolean): Promise<LimitState> {
       const { state, isExceeded } = await counter.consume(request)
       if (!isExceeded) return state

@@ -10,13 +10,9 @@ import type { System } from '../system.ts'
 import { lockSession } from './repository.ts'
 import { type Session, type SessionIds, sessionEnded } from './session.ts'
 
-/**
- * The one shape of an act. Its transaction locks, confirms the right, does the work, and writes audit entry and mails, so that
- * all of it happens or nothing. Locks come before the right: what an act has to wait for can take that right away.
- */
+/** A change takes its locks first, then checks the permission: a change that it waited for may have revoked it. */
 
 export type ActContext = Pick<Context, 'db' | 'system'> & {
-  /** Who the operator is, for the audit trail. */
   operatorName?: string | undefined
 }
 
@@ -26,7 +22,6 @@ export interface Actor extends Received {
 
 const OPERATOR = 'operator'
 
-/** An operator, who may do everything. */
 export interface Operator {
   companyId: string
   now: number
@@ -39,24 +34,24 @@ export function actorOf(
   return { session: request.session, client: clientOf(request), now: system.now() }
 }
 
-/** Each change leaves rows, so a user makes a bounded number of them. @throws Problem rate_limited */
+/** Bounds the rows that the changes of a user leave. @throws Problem rate_limited */
 export async function countChange(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   actor: Actor,
 ): Promise<void> {
   const { companyId, userId } = actor.session
-  // Silent: a tighter limit can have been noted before.
+  // Without `client`: the response may already report a tighter limit.
   await counters.consume(config.limits.memberChanges, [companyId, userId], { now: actor.now })
 }
 
 interface Terms<Locked> {
-  /** What the user of a session must be allowed to do; null for what every user may. */
+  /** Null for what every user may do. */
   permission: string | null
   /** Takes all locks that can be waited for. */
   lock(tx: Tx, companyId: string): Promise<Locked>
 }
 
-/** Runs the work on what is locked. @throws Problem session_ended, permission_denied, for users */
+/** @throws Problem session_ended, permission_denied, for users */
 export async function perform<Locked, Result>(
   { db, system, operatorName }: ActContext,
   actor: Actor | Operator,
@@ -81,10 +76,9 @@ export async function asOperator<Result>(
   return await perform(context, operator, { permission: null, lock: async () => {} }, work)
 }
 
-/** An act in its transaction, with its audit entries, whose outcome is `done`, and its mails. */
 export type Act = ReturnType<typeof actIn>
 
-/** For an act to which something else gives the right, such as a mailed link. `userId` is a user's, or `operator`. */
+/** Also for changes that an emailed link permits. `userId` is a user's, or `operator`. */
 export function actIn(
   tx: Tx,
   system: System,
@@ -125,7 +119,7 @@ export function actIn(
   }
 }
 
-/** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem session_ended, permission_denied */
+/** Call it after all locks, because the guards checked before the wait. @throws Problem session_ended, permission_denied */
 export async function requireActor(
   tx: Tx,
   { companyId, userId, sessionId }: SessionIds,

@@ -7,9 +7,8 @@ import type { VerifiedClaims } from '../token/plugin.ts'
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
 const COOKIE_NAME = '__Host-session'
-/** It opens nothing: it says that somebody has signed in with this browser. See known-clients.ts. */
+/** Grants nothing: it marks a browser that someone signed in with. See known-clients.ts. */
 const DEVICE_COOKIE_NAME = '__Host-device'
-/** As long as a device is known: known-clients.ts. */
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
@@ -17,9 +16,9 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** No Clear-Site-Data: `cookies` would delete those of sibling domains and the device cookie, and `cache` takes browsers seconds. */
+/** No Clear-Site-Data: `cookies` also deletes the device cookie and those of sibling domains, and `cache` takes seconds. */
 export function clearSessionCookie(reply: FastifyReply): void {
-  // Not by the plugin's clearCookie, which does nothing in an onSend hook.
+  // The plugin's clearCookie does nothing in an onSend hook.
   const gone = { ...ATTRIBUTES, expires: new Date(0), maxAge: 0 }
   reply.header('set-cookie', reply.server.serializeCookie(COOKIE_NAME, '', gone))
 }
@@ -37,7 +36,7 @@ export function readSessionCookies(request: FastifyRequest): string[] {
   return readCookies(request, COOKIE_NAME)
 }
 
-/** The values of cookies with exactly this name: attackers can plant cookies whose names are almost the same. */
+/** Only exact names: attackers can plant cookies whose names are almost the same. */
 function readCookies({ headers }: FastifyRequest, name: string): string[] {
   const pairs = (headers.cookie ?? '').split(';')
   return pairs
@@ -46,7 +45,7 @@ function readCookies({ headers }: FastifyRequest, name: string): string[] {
     .map((pair) => pair.slice(name.length + 1))
 }
 
-/** Of two session cookies, an attacker planted one, and nothing shows which. @throws Problem invalid_token */
+/** If there are two, an attacker may have planted either. @throws Problem invalid_token */
 export function readSessionCookie(request: FastifyRequest): string | undefined {
   const [cookie, ...others] = readSessionCookies(request)
   if (others.length > 0)
@@ -54,12 +53,9 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
   return cookie
 }
 
-/**
- * For `onSend`. Without it, a browser sends a cookie that no longer works with every request. If the request names its session,
- * the cookie stays: a re-authentication may have replaced it in the meantime, and this response would expire the new one.
- */
+/** Otherwise browsers keep sending a cookie that no longer works. */
 export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, done) => {
-  // Behind the guard, the session can have got a new cookie in the meantime.
+  // If a request has a session or names one, a re-authentication may have set a new cookie, which this would expire.
   const isRefused = reply.statusCode === 401 && request.session === undefined
   const isNamed = request.headers['x-session-id'] !== undefined
   if (isRefused && !isNamed && !hasAuthorization(request) && readSessionCookies(request).length > 0)
@@ -67,18 +63,17 @@ export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, 
   done(null, payload)
 }
 
-/** Then the cookie is ignored: a browser adds it to requests that are meant for an access token. */
+/** Then the cookie is ignored: browsers add it to requests with an access token. */
 function hasAuthorization({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined
 }
 
-/** Of the service and its pages. */
 interface Site {
   publicUrl: string
   dashboardOrigins: string[]
 }
 
-/** Against requests that other sites make browsers send (ASVS 3.5.1). @throws Problem cross_site_request */
+/** Against cross-site request forgery (ASVS 3.5.1). @throws Problem cross_site_request */
 export function requireSameSite({ headers }: FastifyRequest, { publicUrl, dashboardOrigins }: Site): void {
   const { origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && dashboardOrigins.includes(origin)) return
@@ -88,18 +83,14 @@ export function requireSameSite({ headers }: FastifyRequest, { publicUrl, dashbo
 
 const SAFE_METHODS = ['GET', 'HEAD']
 
-/** Reading needs no protection. @throws Problem cross_site_request */
+/** Reads need no protection. @throws Problem cross_site_request */
 export function requireSameSiteToChange(request: FastifyRequest, site: Site): void {
   if (!SAFE_METHODS.includes(request.method)) requireSameSite(request, site)
 }
 
-/** The headers in which proxies name the method of a request that they ask about. */
 const METHOD_HEADERS = ['x-original-method', 'x-forwarded-method']
 
-/**
- * The same, where a proxy asks about a request. It can forget to pass a header on, so only a method that is named, once, is
- * safe, and a request that says nothing about its page does not pass. @throws Problem cross_site_request
- */
+/** Proxies can drop headers, so only a method that is safe and named once skips the check. @throws Problem cross_site_request */
 export function requireSameSiteToForward(request: FastifyRequest, site: Site): void {
   const named = METHOD_HEADERS.map((name) => headerValues(request.raw, name))
   const isClear = named.every((methods) => methods.length < 2) && new Set(named.flat()).size === 1
@@ -112,7 +103,7 @@ export function requireSameSiteToForward(request: FastifyRequest, site: Site): v
   requireSameSite(request, site)
 }
 
-/** A WebSocket opens by GET, and no browser keeps other sites from it. What follows can change anything (RFC 6455, section 10.2). */
+/** Other sites can open a WebSocket by GET, and it can change anything (RFC 6455, section 10.2). */
 function isHandshake({ headers }: FastifyRequest): boolean {
   return (
     headers.upgrade !== undefined ||
@@ -125,12 +116,12 @@ function crossSite(detail: string): Problem {
   return new Problem('cross_site_request', detail)
 }
 
-/** Whether the browser drops all cookies of the answer, because its page is of another site. */
+/** Then the browser drops all cookies of the response. */
 export function isFromAnotherSite({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'
 }
 
-/** What names the session of a request. Only the database says whether that is live. */
+/** Names a session. Only the database knows whether it is live. */
 export type Credential = { claims: VerifiedClaims } | CookieCredential
 
 interface CookieCredential {
@@ -149,7 +140,6 @@ export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
 ]
 
 interface Options extends Pick<Context, 'tokens' | 'config'> {
-  /** Of a request with the cookie. @throws Problem cross_site_request */
   checkSite: typeof requireSameSite
 }
 
@@ -165,12 +155,12 @@ export async function readCredential(
   return { cookie, shownSessionId: shownSessionIdOf(request) }
 }
 
-/** Anything but one ID names no session, so it differs from all. */
+/** Several IDs or a malformed one match no session. */
 function shownSessionIdOf({ headers }: FastifyRequest): string | null {
   return headers['x-session-id']?.toString().toLowerCase() ?? null
 }
 
-/** A sign-in in another tab replaces the cookie under a page, which would then act in a company that it does not show. */
+/** After a sign-in in a different tab, a page would act in a company that it does not show. */
 export function sessionChanged(): Problem {
   return new Problem(
     'session_changed',

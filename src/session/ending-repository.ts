@@ -10,7 +10,7 @@ import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 /** Clocks differ: another instance could still extend a session that has expired by this clock. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** Ends all sessions of a company in one write; false if there is no such company. */
+/** False if there is no such company. */
 export async function endCompanySessions(db: Executor, companyId: string, reason: EndReason) {
   const { numUpdatedRows } = await db
     .updateTable('companies')
@@ -24,7 +24,7 @@ export async function lockCompany(tx: Tx, companyId: string): Promise<void> {
   await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
 }
 
-/** Ends all sessions of a company except one, which gets the new epoch. */
+/** The kept session gets the new epoch. */
 export async function endOtherCompanySessions(
   tx: Tx,
   companyId: string,
@@ -52,7 +52,7 @@ export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason
   return Number(numAffectedRows)
 }
 
-/** Ends all sessions of a user in one write; false if the company has no such user. */
+/** False if the company has no such user. */
 export async function endUserSessions(db: Executor, companyId: string, userId: string, reason: EndReason) {
   const { numUpdatedRows } = await db
     .updateTable('users')
@@ -63,7 +63,7 @@ export async function endUserSessions(db: Executor, companyId: string, userId: s
   return numUpdatedRows > 0n
 }
 
-/** Ends all sessions of a user except one, which gets the new epoch. False if that one has ended: then roll back. */
+/** The kept session gets the new epoch. False if it has ended: then roll back. */
 export async function endOtherSessions(
   tx: Tx,
   companyId: string,

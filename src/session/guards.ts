@@ -22,15 +22,15 @@ import {
   type Session,
 } from './session.ts'
 
-/** Which sessions a scope admits. The guards after the first two read what the session guard has found. */
+/** Each guard decides which sessions its scope admits. Only the first two read a credential. */
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Not yet known to be that of a live session. Set by the credential guard. */
+    /** Perhaps of an ended session. Set by the credential guard. */
     credential: Credential
-    /** Read from the database for this request, with the rights of the user. Set by the session guard. */
+    /** Read from the database for this request. Set by the session guard. */
     session: Session
-    /** When its user last proved who they are, in milliseconds; 0 if that cannot be told. Set by the session guard. */
+    /** In milliseconds; 0 if unknown. Set by the session guard. */
     provenAt: number
   }
 }
@@ -39,7 +39,7 @@ const SECURITY = [{ accessToken: [] }, { sessionCookie: [] }]
 const DEPENDENCIES = ['memory-limits', 'observe', 'responses']
 const READS = ['GET', 'HEAD']
 
-/** Admits genuine credentials of sessions, live or not: the statement of the route must refuse one that is not live. */
+/** Admits genuine credentials, even of ended sessions: the statement of the route must refuse those. */
 async function credential(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system, tokens } = context
   app.addHook('onRoute', (route) => {
@@ -60,11 +60,10 @@ async function credential(app: FastifyInstance, { context }: { context: Context 
 interface SessionGuardOptions {
   context: Context
   sessions: SessionLookUp
-  /** Whether a proxy asks, whose headers name the method of the request that is meant. */
+  /** For forward authentication: a header names the method of the original request. */
   isForwarded?: boolean
 }
 
-/** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
 async function session(
   app: FastifyInstance,
   { context, sessions, isForwarded = false }: SessionGuardOptions,
@@ -75,7 +74,7 @@ async function session(
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = SECURITY
-    // A request that a proxy asks about shows no page of ours.
+    // A forwarded request shows no page of ours.
     addProblems(
       route.schema,
       CREDENTIAL_PROBLEMS.filter((code) => !isForwarded || code !== 'session_changed'),
@@ -109,7 +108,7 @@ async function session(
   }
 }
 
-/** Admits sessions that meet the policy of their company on second factors, at this moment (ASVS 6.3.3). */
+/** Checks the company's current policy on second factors (ASVS 6.3.3). */
 async function enrolment(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['second_factor_enrolment_required']))
   app.addHook('onRequest', async ({ session }) => {
@@ -123,7 +122,6 @@ async function enrolment(app: FastifyInstance): Promise<void> {
   })
 }
 
-/** Admits sessions whose user has the permission at this moment: it was read with the session. */
 async function permission(app: FastifyInstance, { permission }: { permission: string }): Promise<void> {
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
   app.addHook('onRequest', async ({ session }) => {
@@ -131,7 +129,6 @@ async function permission(app: FastifyInstance, { permission }: { permission: st
   })
 }
 
-/** Admits changes only from sessions whose user authenticated recently; reads from all. */
 async function recentAuthentication(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   app.addHook('onRoute', ({ schema, method }) => {
     if ([method].flat().some((one) => !READS.includes(one)))

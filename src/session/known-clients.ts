@@ -7,7 +7,7 @@ import type { Client } from '../limits/client.ts'
 import { learnClients, listKnownClients } from './repository.ts'
 import type { KnownClient, KnownUntil } from './session-fragments.ts'
 
-/** Networks, and browsers with our cookie, from which a member has signed in. No flood of strangers locks them out. */
+/** Networks and browsers that a member has signed in from. Floods of strangers cannot lock them out. */
 
 const KNOWN_MS = 90 * 86_400_000
 /** The row is written at most once a day. */
@@ -16,7 +16,7 @@ const DIGEST_BYTES = 16
 
 export interface Recognition {
   isKnown: boolean
-  /** If it is known: then limits and queues count by device, and not by network. */
+  /** Only if known: then limits and queues count by device instead of by network. */
   device: string | undefined
   learns: KnownClient[]
   cookie: string | null
@@ -45,7 +45,7 @@ function networksOf({ networkKeys }: Pick<Context, 'networkKeys'>, companyId: st
   })
 }
 
-/** For a user who has proven the network in another way than by sign-in. */
+/** For a network that was proven without a sign-in. */
 export async function learnNetwork(
   context: Pick<Context, 'networkKeys'>,
   tx: Tx,
@@ -66,7 +66,6 @@ export async function recognizeMember(
   return recognize(context, companyId, known, visit)
 }
 
-/** `known` are the member's. */
 export function recognize(
   { opaque, ...context }: Pick<Context, 'networkKeys' | 'opaque'>,
   companyId: string,
@@ -83,7 +82,7 @@ export function recognize(
   const learns: KnownClient[] = []
   const [network] = networks
   if (network && !isFresh(networkKnownUntil)) learns.push(network)
-  // A value that no sign-in of the member has made is replaced: an attacker could have planted it.
+  // An unknown value is replaced: an attacker could have planted it.
   const cookie = mode === 'cookie' ? (isKnownDevice && device) || opaque.generate() : null
   const deviceDigest = cookie && opaque.hash(cookie)
   if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })

@@ -13,7 +13,6 @@ interface About {
   now: Date
   auditId: string
   ipAddress: string
-  /** Of the session that the page shows; null with a token, or if the page does not name it. */
   shownSessionId: string | null
 }
 
@@ -27,7 +26,7 @@ export interface CookieLogout extends About {
 
 export interface LoggedOut extends EndState, SessionIds {
   wasLive: boolean
-  /** Whether it was to end: live, and the one that the page shows. */
+  /** Live, and the session that the page shows. */
   isEnded: boolean
 }
 
@@ -56,12 +55,12 @@ const byToken = sql`join sessions s on s.company_id = i.company_id and s.session
 
 const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
 
-/** Null: no such session, or a revoked key. Two items must not name the same session. */
+/** Null for an unknown session or a revoked key. Items must name different sessions. */
 export async function logOutTokens(db: Executor, items: TokenLogout[], scope: LogoutScope) {
   return await logOut(db, items.length, sql`${tokenTable(items)} ${byToken}`, scope)
 }
 
-/** The same. A cookie does not name its company. */
+/** A cookie does not name its company. */
 export async function logOutCookiesAcrossCompanies(db: Executor, items: CookieLogout[], scope: LogoutScope) {
   return await logOut(db, items.length, sql`${cookieTable(items)} ${byCookie}`, scope)
 }

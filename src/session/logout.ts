@@ -15,15 +15,13 @@ import {
 } from './logout-repository.ts'
 import { endReasonOf, logContextOf, sessionEnded } from './session.ts'
 
-/** Ends sessions for their users: by a credential, or by id. */
-
 interface LogoutRequest {
   scope: LogoutScope
   ipAddress: string
   now: number
 }
 
-// In batches, since anybody can send a false cookie, and each one causes a statement.
+// Batched, because anyone can send forged cookies, and each causes a look-up.
 const byToken = (scope: LogoutScope): Batched<TokenLogout, LoggedOut | null> => ({
   name: 'logouts',
   keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,

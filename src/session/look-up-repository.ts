@@ -7,8 +7,6 @@ import { isKeyInForce } from '../token/repository.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason, isNotEnded } from './session-fragments.ts'
 
-/** Reads sessions with their accounts, in one statement for many requests. */
-
 /** `version` is a keyed hash of the state. `session` is null if the process remembers this version. */
 export interface FoundSession {
   version: string

@@ -6,15 +6,13 @@ import type { VerifiedClaims } from '../token/plugin.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
-/** Finds the session of a credential, with the rights that its user has at this moment. */
-
 /** Each use extends a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
 
 /** About 2 KB each. */
 const MAX_REMEMBERED = 10_000
 
-/** Sessions by id or cookie hash. One is used only if the statement of the request has found the same version of it. */
+/** A remembered session is used only if the statement of the request found the same version. */
 function createMemory() {
   const sessions = new LruMap<{ version: string; session: Session }>(MAX_REMEMBERED)
   return async (key: string, find: (version: string | null) => Promise<repository.FoundSession | null>) => {
@@ -30,9 +28,9 @@ function createMemory() {
 
 export type SessionLookUp = ReturnType<typeof createSessionLookUp>
 
-/** Once a process, so that all who ask share statements and memory. Its functions throw Problem session_ended or invalid_token. */
+/** One per process, to share statements and memory. Its functions throw Problem session_ended or invalid_token. */
 export function createSessionLookUp({ db, config, tokens, system, opaque, measureBatch }: Context) {
-  // Secret, so that nobody can give two states of a session the same version.
+  // Secret, so that no one can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
   const find = createBatch<repository.TokenItem, repository.FoundSession | null>({
     run: measureBatch('sessions', (items) => repository.findSessions(db, items, seed)),
@@ -47,7 +45,6 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
   const ofToken = createMemory()
   const ofCookie = createMemory()
 
-  /** The idle time of a cookie session begins again, unless it did so within the last minute. */
   async function renew(session: Session, now: number): Promise<Session> {
     if (now - session.issuedAt.getTime() < RENEW_AFTER_MS) return session
     const idleEnd = now + config.cookieIdleSeconds * 1000

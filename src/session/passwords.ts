@@ -14,16 +14,15 @@ import { byNetwork, type Client, type Quota, quotasOf, tightest } from '../limit
 import type { Actor } from './acts.ts'
 import { isActive } from './session.ts'
 
-/** Whether a password is that of an account at sign-in, or that of a user with a session; and the limits of guesses. */
+/** Checks passwords at sign-in and of signed-in users, and limits guesses. */
 
 interface Guesser {
   companyId: string
   email: string
   userId: string | undefined
-  /** The device if it is known for the member. */
   networkOrDevice: string
   isKnown: boolean
-  /** At sign-in, what counts attempts, right or wrong. They come first, in the same statement. */
+  /** At sign-in, the counters of all attempts, which come first in the same statement. */
   attempts?: Quota[]
   client: Pick<Client, 'noteLimit'>
   now: number
@@ -33,15 +32,14 @@ export interface Guess {
   ofNetwork: LimitState
   /** Null if the limit was used up before. */
   ofAccount: LimitState | null
-  /** Whether any password fails, after the work of a wrong one. */
+  /** Then even the correct password fails, after the same work. */
   isBarred: boolean
   uses: Quota[]
 }
 
 /**
- * The one rule for sign-in and password change: a guess counts before the password is checked, so that parallel ones cannot
- * exceed a limit. When all networks together have used up the account's limit, only known clients can sign in.
- * @throws Problem rate_limited
+ * A guess counts before the password is checked, so that parallel guesses cannot exceed a limit. When all networks together
+ * have used up the account's limit, only known clients can sign in. @throws Problem rate_limited
  */
 export async function countGuess(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
@@ -73,7 +71,7 @@ export async function countGuess(
   }
 }
 
-/** Refunds the guess unless it was wrong (null), or `isRefunded` by its own statement. What throws is no guess. */
+/** Refunds the guess unless it was wrong (null) or its own statement did. An attempt that throws is not a guess. */
 export async function tryGuess<Result>(
   { counters }: Pick<Context, 'counters'>,
   { uses }: Guess,
@@ -90,31 +88,29 @@ export async function tryGuess<Result>(
 
 interface Match {
   account: Identity | null
-  /** Reads the account again. */
-  find(): Promise<Identity | null>
+  findAgain(): Promise<Identity | null>
   password: string
   hasher: PasswordHasher
-  /** Whether any password fails, after the work of a wrong one. */
   isBarred: boolean
 }
 
-/** Renews a hash that was made with other parameters. */
+/** Renews a hash with outdated parameters. */
 export async function matchPassword(context: Pick<Context, 'db'>, match: Match): Promise<Identity | null> {
-  const { account, find, password, hasher, isBarred } = match
+  const { account, findAgain, password, hasher, isBarred } = match
   const matched = (await hasher.verify(account?.passwordHash, password)) && !isBarred ? account : null
   const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
-  // Of several renewals at the same time one succeeds; the others must match the hash that it has stored.
+  // Of concurrent renewals, one succeeds; the others must match the hash that it stored.
   const current =
     matched && isDue ? ((await renewHash(context, matched, match)) ?? (await matchAgain())) : matched
   return current && isActive(current) ? current : null
 
   async function matchAgain(): Promise<Identity | null> {
-    const renewed = await find()
+    const renewed = await findAgain()
     return (await hasher.verify(renewed?.passwordHash, password)) ? renewed : null
   }
 }
 
-/** Null if the stored hash has changed meanwhile. */
+/** Null if the stored hash has changed in the meantime. */
 async function renewHash({ db }: Pick<Context, 'db'>, account: Identity, { hasher, password }: Match) {
   const after = await hasher.hash(password)
   const change = { before: account.passwordHash, after }
@@ -127,7 +123,7 @@ export function applicantOf({ client }: Pick<Actor, 'client'>): Applicant {
   return { ...client, isKnown: true }
 }
 
-/** The hash that the password matches; null if it is wrong. Found by the ID: the email can belong to a different user by now. */
+/** The matching hash, or null. Found by the ID, because the email may belong to a different user now. */
 export async function matchOwnPassword(
   { db, hasher }: Pick<Context, 'db' | 'hasher'>,
   actor: Actor,
@@ -139,10 +135,7 @@ export async function matchOwnPassword(
   return matches && hash !== undefined ? hash : null
 }
 
-/**
- * For a password change: a wrong one counts as a failed sign-in. The last guess within the limit notes a lockout, and the next
- * sign-in mails it. @throws Problem rate_limited, overloaded
- */
+/** A wrong password counts as a failed sign-in; the last one notes a lockout. @throws Problem rate_limited, overloaded */
 export async function matchCurrentPassword(
   context: Pick<Context, 'db' | 'system' | 'hasher' | 'counters' | 'config'>,
   actor: Actor,

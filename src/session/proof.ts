@@ -7,7 +7,7 @@ import { policyOf, type Refreshed, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
 import { type Session, sessionEnded } from './session.ts'
 
-/** A session gets new credentials with each proof, so that copies of the old ones gain nothing from it (ASVS 7.2.4). */
+/** Re-authentication replaces the credentials of a session, so that copies of the old ones gain nothing (ASVS 7.2.4). */
 
 export interface ProofRequest extends Received {
   /** Undefined with an access token. */
@@ -17,7 +17,7 @@ export interface ProofRequest extends Received {
 
 export type Renewed = { cookie: string } | Refreshed
 
-/** Locks the user, and consumes what they have proven; false if it is not valid any more. */
+/** Locks the user and consumes the proof; false if it is no longer valid. */
 export type Consume = (tx: Tx) => Promise<boolean>
 
 interface Proof {
@@ -25,7 +25,7 @@ interface Proof {
   consume?: Consume | undefined
 }
 
-/** For a proof that was given before, the answer can only be repeated. */
+/** A proof that was given before can only repeat its response. */
 type Cause = Proof | 'given_before'
 
 /** Null, with nothing changed, if the proof could not be consumed. @throws Problem as a refresh */
@@ -39,7 +39,6 @@ export async function renewCredentials(
   return cause === 'given_before' ? null : await nextCookie(context, session, request, cause)
 }
 
-/** The details of the audit entry. */
 function detailsOf({ amr }: Proof) {
   return { details: amr.length > 1 ? { methods: amr } : undefined }
 }

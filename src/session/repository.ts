@@ -2,9 +2,7 @@ import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 import { hasEnded, isNotEnded, isOfThisEpoch, type KnownClient, learning } from './session-fragments.ts'
 
-/** The live sessions of a user: their list, and what acts and proofs do with one of them; and the user's known clients. */
-
-/** A server that signs in again instead of refreshing can have very many sessions. */
+/** Servers that sign in instead of refreshing can have very many. */
 const MAX_LISTED = 1_000
 
 /** Last used first. */
@@ -32,7 +30,7 @@ export async function listSessions(db: Executor, companyId: string, userId: stri
     .execute()
 }
 
-/** The permissions at this moment; undefined if the session has ended. Take locks that can be waited for in earlier statements. */
+/** The current permissions; undefined if the session has ended. Take locks that can be waited for in earlier statements. */
 export async function lockSession(
   tx: Tx,
   companyId: string,
@@ -54,7 +52,7 @@ export async function lockSession(
   return live?.permissions
 }
 
-/** False if the session has ended, or has another cookie than `before`. Both are hashes. */
+/** False if the session has ended or has a different cookie. `before` and `after` are hashes. */
 export async function proveByCookie(
   db: Executor,
   companyId: string,
@@ -71,7 +69,7 @@ export async function proveByCookie(
   return rows.length > 0
 }
 
-/** Stores by which methods a live session was proven. The time of the proof stays. */
+/** Leaves the time of the proof unchanged. */
 export async function storeMethods(tx: Tx, companyId: string, sessionId: string, amr: string[]) {
   await sql`
     update sessions s set amr = ${amr}::text[]

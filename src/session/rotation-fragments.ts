@@ -14,14 +14,10 @@ export interface RotationPolicy {
 }
 
 /**
- * - rotated: the session moves to the next generation
  * - repeated: the token was used before, and this client receives the same successor again
- * - ended: the session has ended, or its user or company is not active
  * - conflict: the key was used with an earlier token of the session
- * - limited: too many rotations and repeats in the window
  * - raced: the token was used a moment ago, or this is a late retry of that use; the session stays live
  * - reused: the token was used longer ago; the session ends
- * - unknown: no such token was issued
  */
 export type Verdict =
   | 'rotated'
@@ -38,16 +34,16 @@ const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
 const isCurrent = sql`l.token_generation = l.generation`
 const isPredecessor = sql`l.token_generation = l.generation - 1`
 
-/** Key and time of the rotation that used the token; null if it had no key, or too many have followed. */
+/** Key and time of the rotation that used the token; null without a key, or if too many rotations followed. */
 const rotationsSince = sql`(l.generation - 1 - l.token_generation)`
 const keyOfUse = sql`l.recent_keys[cardinality(l.recent_keys) - ${rotationsSince}]`
 const timeOfUse = sql`l.recent_spent_at[cardinality(l.recent_spent_at) - ${rotationsSince}]`
 
-/** A key names one rotation; with another token it is an error of the client. */
+/** A key names one rotation; with a different token it is a client error. */
 const keyIsTaken = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = any(l.recent_keys) and l.age < ${idempotencyWindowSeconds})`
 
-/** The client that used the token lost the answer, and repeats the request. */
+/** The client lost the response and repeats the request. */
 const isRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${keyOfUse} and l.age < ${idempotencyWindowSeconds})`
 

@@ -27,7 +27,7 @@ export interface Rotation {
   /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal. */
   key: string | null
   now: Date
-  /** Of the audit entry if the verdict is reused or raced, and of the mail if it is reused. */
+  /** Of the audit entry about reuse or a race, and of the email about reuse. */
   auditId: string
   ipAddress: string
 }
@@ -50,7 +50,6 @@ export interface RotationOutcome {
   resetSeconds: number
 }
 
-/** A rotation by a proof also stores when and how the user has proven who they are. */
 export interface Proof {
   amr: string[]
 }
@@ -85,7 +84,7 @@ export function createRotation(db: Executor, policy: RotationPolicy, proof?: Pro
 
 type RotationRow = Session & Omit<RotationOutcome, 'session'> & { ord: number }
 
-/** Composed once, since it does not depend on the items. */
+/** Composed once, because it does not depend on the items. */
 function rotationOf(policy: RotationPolicy, proof?: Proof) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
@@ -113,7 +112,7 @@ function rotationOf(policy: RotationPolicy, proof?: Proof) {
     from after d`
 }
 
-/** The sessions of the items, locked in key order, so that two statements never deadlock. */
+/** In key order, so that two statements never deadlock. */
 const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
   select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.password_epoch, s.recent_keys,
     s.recent_spent_at, s.window_started_at, s.window_rotations,
@@ -129,7 +128,7 @@ const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
 
 const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
 
-/** What the limit lets a session spend in so long a time. Earlier ones are of no use, so most sessions keep one. */
+/** The most tokens that a session can use within the window. Older ones cannot match a retry. */
 const rememberedIn = ({ limit, idempotencyWindowSeconds }: RotationPolicy) =>
   Math.min(MAX_REMEMBERED, Math.ceil((limit.max * idempotencyWindowSeconds) / limit.windowSeconds))
 

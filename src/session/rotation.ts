@@ -33,7 +33,7 @@ export function createRefresh(context: Context): Refresh {
     run: measureBatch('refreshes', createRotation(db, policyOf(config))),
     schedule: setImmediate,
   })
-  /** By token: requests at the same time with the same token share one answer. */
+  /** Concurrent requests with the same token share one result. */
   const refreshing = new Map<string, Promise<Refreshed>>()
 
   return async (claims, request) => {

@@ -18,11 +18,8 @@ import {
 } from './schemas.ts'
 import { requireRecentAuthentication, toSessionReply, toTokenReply } from './session.ts'
 
-/** The routes of sessions, in four plugins, since each stands behind another credential. */
-
 const operation = operationsOf('session')
 
-/** Refresh. The credential is the refresh token; one statement checks and rotates it. */
 const refreshing: Routes<Context> = async (app, { context }) => {
   const refresh = createRefresh(context)
   app.post(
@@ -63,7 +60,6 @@ const refreshing: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** Logout; behind the credential guard. */
 const loggingOut: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/logout',
@@ -90,7 +86,7 @@ const loggingOut: Routes<Context> = async (app, { context }) => {
   )
 }
 
-/** Who is signed in; behind the session guard. Also for those whom the policy on second factors holds. */
+/** Members whom the policy on second factors blocks can call it. */
 const current: Routes<Context> = async (app) => {
   app.get(
     '/auth/session',
@@ -104,7 +100,6 @@ const current: Routes<Context> = async (app) => {
   )
 }
 
-/** The user's own sessions; behind the session guard and that of second factors. */
 const own: Routes<Context> = async (app, { context }) => {
   const { system } = context
   app.get(

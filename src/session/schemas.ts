@@ -28,7 +28,6 @@ const Role = Type.String({
   examples: ['admin'],
 })
 
-/** The session, its user and the rights of the user, at the moment of the answer. */
 const account = {
   session: object('SessionTimes', 'The session and its times', {
     id: field(Uuid, 'The session'),

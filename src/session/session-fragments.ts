@@ -1,20 +1,17 @@
 import { type RawBuilder, sql } from 'kysely'
 
-/** Whether a session is live, and which clients its user knows, for the statements of several features. */
-
-/** A condition, also for `where` of the builder. */
 const condition = sql<boolean>
 
 /**
- * A session has the epochs of its user, its company and its password: one write to an epoch ends all sessions of the older one.
- * A password can work for a while beside its successor. Until when, is by the clock of the database: those of instances differ.
+ * A session has the epochs of its user, company, and password: one write to an epoch ends all older sessions. A replaced
+ * password can work for a while, by the database's clock, because the clocks of instances differ.
  */
 
-/** A session of a later epoch than its account was changed after the statement's snapshot, so it is live. */
+/** A session with a later epoch than its account was changed after the snapshot of the statement, so it is live. */
 const isOver = (epoch: 'user_epoch' | 'company_epoch', s: string, a: string) =>
   sql`${sql.ref(`${s}.${epoch}`)} < ${sql.ref(`${a}.${epoch}`)}`
 
-/** Whether the password of that epoch is dead. `a` has the columns of users. */
+/** Whether the password of that epoch no longer works. `a` has the columns of users. */
 export function isPasswordOver(own: RawBuilder<unknown>, a: string) {
   const epoch = sql.ref(`${a}.password_epoch`)
   return condition`(${own} < ${epoch}
@@ -28,7 +25,7 @@ export function isOfThisEpoch(s: string, a: string) {
     and not ${isOfOverPassword(s, a)})`
 }
 
-/** Why a statement has ended the session; null if none has. Says nothing of expiry. */
+/** Null unless a statement has ended the session. Ignores expiry. */
 export function endReason(s: string, a: string) {
   return sql`coalesce(
     ${sql.ref(`${s}.end_reason`)},
@@ -38,19 +35,18 @@ export function endReason(s: string, a: string) {
   )`
 }
 
-/** Whether session `s` has ended, or its user or company is not active. */
+/** Also true if its user or company is inactive. */
 export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
   return condition`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
     or not ${isOfThisEpoch(s, a)}
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }
 
-/** Not by `ended_at`: the planner could take the index of live sessions for an id, and read all that the company has. */
+/** Not by `ended_at`: the planner could take the index of live sessions for an ID, and read all of the company's. */
 export function isNotEnded(s: string) {
   return condition`${sql.ref(`${s}.end_reason`)} is null`
 }
 
-/** A network or device that is known for a member, as a digest. */
 export interface KnownClient {
   kind: 'network' | 'device'
   digest: Buffer
@@ -59,10 +55,10 @@ export interface KnownClient {
 /** Of one member: until when, in RFC 3339, by `keyOf`. Null if there are none. */
 export type KnownUntil = Record<string, string> | null
 
-/** Of networks, and of devices, for one member. A new one replaces the oldest. */
+/** Per member, of networks and of devices. A new one replaces the oldest. */
 const MAX_KNOWN = 20
 
-/** For user `u`. All of them: digests are by company, which a handle tells only in the same statement. */
+/** For user `u`. All of them: digests depend on the company, which a handle reveals only in the same statement. */
 export const knownUntilColumn = sql`
   (select json_object_agg(k.kind || ' ' || encode(k.digest, 'hex'), k.known_until) from known_clients k
     where k.company_id = u.company_id and k.user_id = u.user_id) as "knownUntil"`

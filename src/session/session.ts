@@ -3,7 +3,7 @@ import type { RowOf } from '../database/columns.ts'
 import { type EndReason, Problem, type RefusalContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 
-/** A session with its account, read in one statement, the rules about it, and what its client gets: tokens and a reply. */
+/** A session and its account, read in one statement; the rules about them; and the tokens and replies for clients. */
 
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
@@ -21,16 +21,13 @@ export const SESSION_COLUMNS = {
 
 export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
   Account & {
-    /** Null if no statement has ended it, alone or with all sessions of its user or company. */
+    /** Null if no statement has ended it. */
     endReason: EndReason | null
   }
 
 export type SessionIds = Pick<Session, 'companyId' | 'userId' | 'sessionId'>
 
-/**
- * When the user last proved who they are, in milliseconds; 0, which is never recent, if that is not said. Of session and token
- * the older counts: a token from before a proof has no part in it.
- */
+/** In milliseconds, or 0, which is never recent. The older one counts, so a token from before a proof gains nothing. */
 export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>, claims?: { auth_time?: number }): number {
   const ofSession = provenAt?.getTime() ?? 0
   return claims ? Math.min((claims.auth_time ?? 0) * 1000, ofSession) : ofSession
@@ -45,12 +42,12 @@ function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
   return methodsOf(session).includes('mfa')
 }
 
-/** Whether the policy of its company needs a second factor, which the session has not proven. Then it may not act. */
+/** Whether the company's policy requires a second factor that the session has not proven. */
 export function mustEnroll(session: Session): boolean {
   return isConcerned(session) && !hasSecondFactor(session)
 }
 
-/** Its rights were read with the session. @throws Problem permission_denied */
+/** @throws Problem permission_denied */
 export function requirePermission({ permissions }: Pick<Session, 'permissions'>, permission: string): void {
   if (permissions.includes(permission)) return
   throw new Problem(
@@ -61,10 +58,7 @@ export function requirePermission({ permissions }: Pick<Session, 'permissions'>,
 
 const RECENT_MS = 15 * 60_000
 
-/**
- * A session alone is not enough for what could do lasting harm (ASVS 7.5.1, 7.5.3). Service members have nobody to prompt.
- * @throws Problem reauthentication_required
- */
+/** For lasting changes (ASVS 7.5.1, 7.5.3). Service accounts have no one to prompt. @throws Problem reauthentication_required */
 export function requireRecentAuthentication(
   { session, provenAt }: { session: Pick<Session, 'userKind' | 'amr' | 'secondFactors'>; provenAt: number },
   now: number,
@@ -77,7 +71,6 @@ export function requireRecentAuthentication(
   )
 }
 
-/** Sign-in and live sessions require this. */
 export function isActive(account: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
   return account.userStatus === 'active' && account.companyStatus === 'active'
 }
@@ -112,10 +105,7 @@ export function logContextOf({ companyId, userId, sessionId }: SessionIds): Sess
 
 export type IssuedTokens = Awaited<ReturnType<typeof issueTokens>>
 
-/**
- * A repetition gives the same refresh token, byte for byte: all its claims come from the session's row. The lifetimes are in
- * seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1.
- */
+/** All claims of the refresh token come from the row, so a repeat issues the same bytes. Lifetimes are in seconds. */
 export async function issueTokens(
   { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   session: Session,
@@ -136,6 +126,7 @@ export async function issueTokens(
       ...owner,
       role: session.role,
       perms: session.permissions,
+      // RFC 9068, section 2.2.1
       ...(session.amr && { amr: session.amr }),
       ...(session.provenAt && { auth_time: toSeconds(session.provenAt.getTime()) }),
       iat: nowSeconds,

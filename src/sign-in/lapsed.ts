@@ -6,14 +6,14 @@ import { queueMail } from '../mail/service.ts'
 import { NIL_ID, newId } from '../system.ts'
 import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './repository.ts'
 
-/** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
+/** A correct password without its second factor may have leaked, so the member is told. */
 
-/** Who lets a challenge lapse and begins again is no stranger: a sign-in that is completed consumes those of its network. */
+/** Time to start again: a completed sign-in consumes the challenges of its network. */
 const GRACE_MS = 15 * 60_000
 const MAX = 200
 const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
 
-/** If one member fails, the others still follow. @throws the first error, at the end */
+/** A failure of one member does not stop the others. @throws the first error, at the end */
 export async function settleLapsedAcrossCompanies(
   context: Pick<Context, 'db' | 'system'>,
   now: number,
@@ -40,12 +40,12 @@ async function settle(
   { until, now }: { until: Date; now: number },
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
-    // In the lock order of a sign-in: the user, then the challenges.
+    // Lock order of a sign-in: user, then challenges.
     await lockUser(tx, companyId, userId)
     const begun = await deleteLapsed(tx, companyId, userId, until)
     const [first] = begun
     if (!first) return
-    // Their minutes are over, so no sign-in waits for the locks of these sums.
+    // These sums are of past minutes, so no sign-in waits for their locks.
     await recordRefusedSignIns(
       tx,
       begun.map((one) => ({ ...one, ...REFUSAL, companyId, userId, mailId: newId(system) })),

@@ -13,16 +13,14 @@ export interface NewSession extends Session {
   userAgent: string | null
   ipAddress: string
   network: string
-  /** The hash that the password matched; null if another credential was proven. */
+  /** The hash that the password matched; null for other credentials. */
   passwordHash: string | null
-  /** Of a service password; 0 for what is no such password. */
+  /** Of a service password, or else 0. */
   passwordEpoch: number
-  /** What becomes known, until `knownUntil`. */
   learns: KnownClient[]
   knownUntil: Date
   refunds: Quota[]
   auditId: string
-  /** Of the audit entry, in JSON. */
   details: string | null
   supersededAuditId: string
 }
@@ -49,15 +47,14 @@ const sessionTable = itemTable<NewSession>({
   superseded_audit_id: ['uuid', ({ supersededAuditId }) => supersededAuditId],
 })
 
-/** The most sessions of a user that one statement ends. More than it opens only after the limit was lowered. */
+/** The most that one statement ends for a user. More than it opens only after the limit was lowered. */
 const MAX_SUPERSEDED = 1_000
-/** A fleet signs in as one. */
+/** All servers of a service account share its limit. */
 const SERVICE_FACTOR = 10
 
 /**
- * Opens sessions of many users, or of one, and ends the longest unused ones beyond `maxSessions`. Returns for each, in order,
- * whether it opened: false if user or company is not active, or the password that was checked is not enough any more. Users
- * and companies stay locked: what ends all sessions comes before, and its epoch is in the new session, or later, and ends that too.
+ * Returns whether each session opened, in order: false if user or company is inactive, or the password has changed. Both stay
+ * locked, so that an end of all sessions comes either before, with its epoch in the new session, or after, and ends that too.
  */
 export async function insertSessions(
   db: Executor,
@@ -120,7 +117,7 @@ const lockedMembers = sql`company as (
 
 const isPasswordReplaced = isPasswordOver(sql`i.password_epoch`, 'l')
 
-/** The password is enough if it and the e-mail are the same, and the user has no second factor. */
+/** A password is enough if it and the email are unchanged, and the user has no second factor. */
 const accepted = (maxSessions: number) => sql`
   select i.*, l.user_kind, l.user_epoch, l.company_epoch,
     case when l.former_password_until > clock_timestamp() then l.password_epoch - 1 else l.password_epoch end
@@ -182,7 +179,7 @@ const audit = auditEach(sql`numbered where user_kind = 'person'`, {
   details: sql`details`,
 })
 
-/** At most one for each session that is opened. */
+/** At most one entry per opened session. */
 const auditSuperseded = auditEach(
   sql`ended s join numbered a on a.company_id = s.company_id and a.user_id = s.user_id and a.position = s.position
     where a.user_kind = 'person'`,
@@ -210,10 +207,7 @@ function learningOf(sessions: NewSession[]) {
     ), ${learning}`
 }
 
-/**
- * Of service accounts, which are fleets: neither their sign-ins nor what these supersede have entries of their own. The use of
- * a service password is noted to the hour.
- */
+/** Sums up the sign-ins of service accounts, which have many servers, and stores to the hour when a password was used. */
 function summingOf(sessions: NewSession[]) {
   if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
   return sql`, of_fleets as (

@@ -12,8 +12,6 @@ import { type IssuedTokens, issueTokens, type Session } from '../session/session
 import { newId } from '../system.ts'
 import { insertSessions, type NewSession } from './opening-repository.ts'
 
-/** Opens a session for an account whose user has proven who they are. */
-
 const MAX_USER_AGENT = 256
 
 interface Opening extends Received {
@@ -21,9 +19,9 @@ interface Opening extends Received {
   formerCookie: string | undefined
   recognized: Recognition
   amr: string[]
-  /** The counters that have counted the right password as a guess. */
+  /** Counters that counted the correct password as a guess. */
   refunds: Quota[]
-  /** Of the service password that was given. */
+  /** Of a service password. */
   passwordEpoch?: number
 }
 
@@ -32,13 +30,12 @@ export interface SignedIn {
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
 }
 
-/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. */
 const openings: Batched<NewSession, boolean> = {
   name: 'openings',
   run: ({ db, config }, sessions) => insertSessions(db, sessions, config.maxSessionsPerMember),
 }
 
-/** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
+/** Without `consume`, one statement confirms password, factors, and status. Null if any of them has changed. */
 export async function openSession(
   context: Context,
   account: Identity,
@@ -54,10 +51,10 @@ export async function openSession(
     passwordHash: isByHash ? account.passwordHash : null,
   }
   // In token mode, a browser keeps the session of its cookie.
-  const former = mode === 'token' || formerCookie === undefined ? null : context.opaque.hash(formerCookie)
+  const formerHash = mode === 'token' || formerCookie === undefined ? null : context.opaque.hash(formerCookie)
   const isOpened =
-    consume || former !== null || account.lockedOutAt !== null
-      ? await openInTransaction(context, account, { opening, session, former, consume })
+    consume || formerHash !== null || account.lockedOutAt !== null
+      ? await openInTransaction(context, account, { opening, session, formerHash, consume })
       : await context.inBatch(openings, session)
   if (!isOpened) return null
   const credential =
@@ -74,23 +71,22 @@ function userAgentOf({ userAgent }: Client): string | undefined {
 interface Transacted {
   opening: Opening
   session: NewSession
-  /** The hash of the former cookie. */
-  former: Buffer | null
+  formerHash: Buffer | null
   consume: Consume | undefined
 }
 
 async function openInTransaction(
   context: Context,
   account: Identity,
-  { opening, session, former, consume }: Transacted,
+  { opening, session, formerHash, consume }: Transacted,
 ): Promise<boolean> {
   const { db, config } = context
   return await transact(db, async (tx, rollBack) => {
     // Lock order: company, user, then challenges and sessions.
     await lockOwner(tx, account.companyId, account.userId)
     if (consume && !(await consume(tx))) throw rollBack(false)
-    // First, so that the new session need not supersede another one.
-    if (former !== null) await endFormerSession(context, tx, former, opening)
+    // First, so that the new session does not supersede a different one.
+    if (formerHash !== null) await endFormerSession(context, tx, formerHash, opening)
     const [isOpened] = await insertSessions(tx, [session], config.maxSessionsPerMember)
     if (!isOpened) throw rollBack(false)
     if (account.lockedOutAt !== null && opening.amr.includes('pwd'))
@@ -99,13 +95,13 @@ async function openInTransaction(
   })
 }
 
-/** The browser drops its former cookie, so a copy of it must not stay valid (ASVS 7.2.4). */
+/** The browser drops its previous cookie, so copies of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession({ system }: Context, tx: Tx, cookieHash: Buffer, opening: Opening) {
   const ended = await endCookieSessionAcrossCompanies(tx, cookieHash, new Date(opening.now))
   if (ended) await actIn(tx, system, ended, opening).audit('logout')
 }
 
-/** A sign-in after a lockout can be a right guess (ASVS 6.3.5). */
+/** After a lockout, a correct password can be a lucky guess (ASVS 6.3.5). */
 async function tellOfLockout({ system }: Context, tx: Tx, account: Identity, opening: Opening) {
   const { companyId, userId, email: recipient, passwordHash } = account
   if (!(await clearLockout(tx, companyId, userId, passwordHash))) return

@@ -21,7 +21,7 @@ import { actIn } from '../session/acts.ts'
 import { endIfGuessed, endUserSessions } from '../session/ending-repository.ts'
 import { type SessionIds, sessionEnded } from '../session/session.ts'
 
-/** Proofs that answer a challenge, and what wrong ones cost. Tries are counted first, so that parallel guesses cannot exceed a limit. */
+/** Second factors. Tries are counted first, so that parallel guesses cannot exceed a limit. */
 
 const MAX_WRONG_CODES = 30
 
@@ -36,15 +36,14 @@ interface Answer extends Received {
   member: MemberIds & { email: string }
   given: GivenProof
   challenge: string
-  /** By which the challenge is stored. */
   hash: Buffer
-  /** Of a re-authentication. */
+  /** Only for a re-authentication. */
   sessionId?: string
 }
 
 type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
 
-/** `used`: the factor was used before, or was removed. */
+/** `used`: the factor was used before, or removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
 
 /** `effect` must consume challenge and factor. @throws Problem rate_limited, session_ended */
@@ -65,7 +64,7 @@ export async function answerChallenge<Result extends object>(
     const result = verified ? await effect(verified) : 'wrong'
     if (typeof result === 'object') return { result, limit }
     if (result === 'challenge_gone') return { failed: 'challenge', limit }
-    // The right code of an app, used before, is no guess. Used recovery codes are deleted, so they look like wrong ones.
+    // A correct app code that was used before is not a guess. Used recovery codes are deleted, so they look wrong.
     isGuess = given.method === 'recovery_code' || result === 'wrong'
     await recordWrong(context, answer, isGuess ? limit : undefined)
     return { failed: 'wrong', limit }
@@ -77,7 +76,7 @@ export async function answerChallenge<Result extends object>(
   }
 }
 
-/** At sign-in, a passkey is not counted: it cannot be guessed. */
+/** At sign-in, passkeys are not counted: they cannot be guessed. */
 function countedOf(
   context: Pick<Context, 'config'>,
   { member: { companyId, userId }, given, sessionId }: Answer,
@@ -123,7 +122,7 @@ export async function verifyPasskey(
   return assertion && { method: 'passkey', amr: methodValuesOf(use.passkey), factorId, ...assertion }
 }
 
-/** False if the factor was used before, or was removed. Lock the member first. */
+/** Lock the member first. False if the factor was used before, or removed. */
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
   tx: Tx,
@@ -140,7 +139,7 @@ export async function consumeProof(
   }
   const codesLeft = await consumeRecoveryCode(tx, companyId, userId, verified.digests)
   if (codesLeft === undefined) return false
-  // The e-mail can have changed since the challenge was found.
+  // The email may have changed since the challenge was found.
   const recipient = await forgetWrongCodes(tx, companyId, userId)
   const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
   await mail({ kind: 'recovery_code_used', recipient, data: { ipAddress: client.ipAddress, codesLeft } })
@@ -164,10 +163,7 @@ async function recordWrong(
   await voidPassword(context, member, wrongCodes, { client, now })
 }
 
-/**
- * Only somebody who has the password can guess codes, so after too many in a row the password is void, with the challenges that
- * came after it; all sessions end, since one can be the attacker's.
- */
+/** Guessing codes takes the password, so after too many wrong ones it stops working, and all sessions end. */
 export async function voidPassword(
   { db, system }: Pick<Context, 'db' | 'system'>,
   { companyId, userId, email: recipient }: MemberIds & { email: string },
@@ -176,9 +172,9 @@ export async function voidPassword(
 ): Promise<void> {
   if (wrongCodes < MAX_WRONG_CODES) return
   await transact<void>(db, async (tx, rollBack) => {
-    // Lock order: mails, tokens, users.
+    // Lock order: emails, tokens, users.
     await deleteResetTokens(tx, companyId, recipient)
-    // False: another request has done it, and the mails that it queued must stay.
+    // If a concurrent request has done it, its queued emails must stay.
     if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw rollBack()
     await deletePasswordProven(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'password_reset')
@@ -190,10 +186,7 @@ export async function voidPassword(
   })
 }
 
-/**
- * Wrong re-authentications. Only the session counts them, whatever the network: the thief of a session can lock nobody out of
- * sign-in, and loses the session with the last guess of the limit. They are counted first, so that parallel ones cannot exceed it.
- */
+/** Only the session counts wrong re-authentications: its thief cannot lock the user out of sign-in. */
 
 function limitOfSession(
   { config: { limits } }: Pick<Context, 'config'>,
@@ -220,7 +213,7 @@ export async function countSessionGuess<Result>(
   return { result, limit: state }
 }
 
-/** With its audit entry. @throws Problem session_ended */
+/** @throws Problem session_ended, after the last guess within the limit */
 export async function recordSessionGuess(
   context: Pick<Context, 'db' | 'system' | 'config'>,
   session: SessionIds,

@@ -20,7 +20,7 @@ import {
   type Verified,
 } from './proofs.ts'
 
-/** Recent proof. What is wrong is 400 at its field: 401 would tell clients that the session has ended. */
+/** Re-authentication. Wrong values return 400 at their field, because clients would take a 401 as the end of the session. */
 
 /** RFC 8176 */
 const BY_PASSWORD = ['pwd']
@@ -28,8 +28,8 @@ const BY_PASSWORD = ['pwd']
 type Proof = { password: string } | (GivenProof & { challenge: string })
 
 /**
- * The same request, with the same Idempotency-Key, has the same answer, and is no try of its own.
- * @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded
+ * A repeat with the same Idempotency-Key shares the result, and is not a new try. @throws Problem invalid_request,
+ * session_ended, idempotency_conflict, rate_limited, overloaded
  */
 export function createReauthentication(context: Context) {
   const proving = new Map<string, ReturnType<typeof prove>>()
@@ -65,7 +65,7 @@ async function proveByPassword(
   if (session.secondFactors.length > 0) return await issueProofChallenge(context, session, true, request)
   const renewed = await renewCredentials(context, session, request, {
     amr: BY_PASSWORD,
-    // The same session can have added a factor meanwhile.
+    // The same session may have added a factor in the meantime.
     consume: async (tx) => {
       const owner = await lockOwner(tx, session.companyId, session.userId)
       return owner?.secondFactors.length === 0
@@ -122,7 +122,7 @@ async function proveBySecondFactor(
     renew,
   )
   if ('result' in answered) return answered.result
-  // Another attempt of the same client can have answered it meanwhile.
+  // A concurrent attempt of the same client may have completed it.
   const after = await findProof(context.db, session, hash, new Date(now))
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
   const { failed, limit } = answered
@@ -151,7 +151,7 @@ async function proveBySecondFactor(
     return answeredBy.length > 0 && digest !== null && digest.equals(answeredBy)
   }
 
-  /** The proof has renewed the credentials before, so there is nothing left to consume. */
+  /** The proof was consumed when it renewed the credentials. */
   async function repeat(): Promise<Renewed> {
     const renewed = await renewCredentials(context, session, request, 'given_before')
     if (!renewed) throw deadChallenge()
@@ -159,7 +159,7 @@ async function proveBySecondFactor(
   }
 }
 
-/** Empty if the request cannot be repeated. Without the client's key, nobody can find the code in the hash. */
+/** Empty if the request cannot be repeated. Without the client's key, the hash does not reveal the code. */
 function digestOf(given: Proof | GivenProof, { idempotencyKey, cookie }: ProofRequest): Buffer {
   if (idempotencyKey === undefined || cookie !== undefined) return Buffer.alloc(0)
   return createHash('sha256')

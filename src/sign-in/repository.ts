@@ -7,16 +7,15 @@ import type { CompanyStatus } from '../database/schema.ts'
 import { isPasswordOver, type KnownUntil, knownUntilColumn } from '../session/session-fragments.ts'
 import { NIL_ID } from '../system.ts'
 
-/** The accounts that sign-ins name, in one statement for many; and challenges that nobody has answered. */
+/** Accounts that sign-ins name, one statement for many; and challenges that expired unanswered. */
 
 const DAY_MS = 86_400_000
 
 export interface SignInItem {
-  /** Null where the company is named by its handle. */
   companyId: string | null
   handle: string | null
   email: string
-  /** Of a service password; null for one of another form. */
+  /** Of a service password. */
   digest: Buffer | null
 }
 
@@ -28,16 +27,15 @@ const signInTable = itemTable<SignInItem>({
 })
 
 export interface Candidate {
-  /** As it was given, or that of the handle; null if no company has it. */
+  /** As given, or found by the handle; null for an unknown handle. */
   companyId: string | null
-  /** Null if there is no such company. */
   companyStatus: CompanyStatus | null
-  /** For a service password, only the account whose password it is. */
+  /** With a service password, only the account that has it. */
   identity: Identity | null
-  /** Whose e-mail it is. */
+  /** The user with the email, whatever the password. */
   named: Pick<Identity, 'userId' | 'userStatus'> | null
   knownUntil: KnownUntil
-  /** Of the account's service password that has this digest and works. */
+  /** Of the matching service password, if it still works. */
   passwordEpoch: number | null
 }
 
@@ -50,10 +48,7 @@ type Row = {
   passwordEpoch: number | null
 } & (Identity | { [Name in keyof Identity]: null })
 
-/**
- * Joined to items `i`, each with the same work whether or not somebody has the e-mail. For a wrong service password that is all:
- * no hash hides the time that an account takes.
- */
+/** For items `i`. Known and unknown emails cost the same work: no hash hides a difference in time. */
 const servicePassword = sql`
   left join lateral (
     select user_id, status, password_epoch, former_password_until from users
@@ -67,7 +62,6 @@ const servicePassword = sql`
     limit 1
   ) p on true`
 
-/** One outcome per item, in order, whether or not there is an account. */
 export async function findCandidates(db: Executor, items: SignInItem[]): Promise<Candidate[]> {
   const { rows } = await sql<Row>`
     select i.company_id as "idOfCompany", c.status as "statusOfCompany", n.user_id as "namedUserId",
@@ -97,7 +91,7 @@ export async function findCandidates(db: Executor, items: SignInItem[]): Promise
   )
 }
 
-/** Members with challenges that expired unanswered, in the order of their keys, after `last`. */
+/** Members with expired challenges, in key order, after `last`. */
 export async function listLapsedAcrossCompanies(db: Executor, until: Date, last: MemberIds, max: number) {
   return await db
     .selectFrom('second_factor_challenges')
@@ -113,7 +107,7 @@ export async function listLapsedAcrossCompanies(db: Executor, until: Date, last:
     .execute()
 }
 
-/** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
+/** Lock the member first. Returns the sign-ins whose password still works. */
 export async function deleteLapsed(tx: Tx, companyId: string, userId: string, until: Date) {
   const deleted = await tx
     .deleteFrom('second_factor_challenges as h')
@@ -134,7 +128,7 @@ export async function deleteLapsed(tx: Tx, companyId: string, userId: string, un
   return deleted.filter(({ isOpen }) => isOpen)
 }
 
-/** The e-mail, if the member is to be told: at most once a day. */
+/** The email if the member is due to be told, at most once a day. */
 export async function noteTold(tx: Tx, companyId: string, userId: string, now: Date) {
   const told = await tx
     .updateTable('users')

@@ -37,7 +37,6 @@ import { readAttempt, type ServiceLimits, signIn } from './sign-in.ts'
 const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
 
-/** Sign-in by password, its second step, and sign-in by passkey; behind the public guard. */
 const signingIn: Routes<Context> = async (app, { context }) => {
   const serviceLimits = createServiceLimits(app, context)
 
@@ -199,11 +198,10 @@ function signInRequestOf(
   }
 }
 
-/** Recent proof; behind the session guard. */
 const reauthentication: Routes<Context> = async (app, { context }) => {
   const { config, counters, system } = context
   const reauthenticate = createReauthentication(context)
-  // Behind the guard, which sets the session, and before the body is read.
+  // After the guard has set the session, but before the body is read.
   const onRequest = async (request: FastifyRequest) => {
     const { companyId, sessionId } = request.session
     await counters.consume(config.limits.reauthentications, [companyId, sessionId], { now: system.now() })
@@ -269,7 +267,6 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
 export const signInRoutes = scopedRoutes(signingIn, 'sign-in-routes', ['public-guard', 'notices'])
 export const reauthenticateRoutes = scopedRoutes(reauthentication, 'reauthenticate-routes', ['session-guard'])
 
-/** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
 function answerSignIn(request: FastifyRequest, reply: FastifyReply, { session, credential }: SignedIn) {
   Object.assign(request.logContext, logContextOf(session))
   if ('tokens' in credential) return toTokenReply(session, credential.tokens)

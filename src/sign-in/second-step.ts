@@ -22,13 +22,12 @@ import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 import { countAttempt } from './sign-in.ts'
 
-/** Sign-in with a second factor after the password, and with a passkey in place of both. */
+/** Sign-in with a second factor, and with a passkey instead of a password. */
 
 export interface SignInRequest extends Received {
-  /** Its session ends when the new one opens. */
   formerCookie: string | undefined
   device: string | undefined
-  /** If the request names one, it must be that of the challenge. */
+  /** If sent, it must be the mode of the challenge. */
   mode: SessionKind | undefined
   /** @throws Problem cross_site_request */
   requireSameSite(): void
@@ -77,7 +76,7 @@ export async function completeSignIn(
   return answered.result
 }
 
-/** Nothing is stored, since anybody can begin a sign-in. */
+/** Stores nothing, because anyone can begin a sign-in. */
 export function beginByPasskey(
   context: Pick<Context, 'config' | 'system' | 'digests' | 'opaque'>,
   mode: SessionKind,
@@ -87,7 +86,7 @@ export function beginByPasskey(
   return { challenge, passkeyOptions: requestOptions(context.config.passkeys, challenge) }
 }
 
-/** For passkeys that nobody has: the same work, so that the time of the answer tells nothing. */
+/** Unknown passkeys cost the same work, so that the response time reveals nothing. */
 const NOBODYS = {
   companyId: PLATFORM,
   userId: PLATFORM,
@@ -98,7 +97,7 @@ const NOBODYS = {
   backupEligible: false,
 } as const
 
-/** The passkey says whose it is. @throws Problem invalid_second_factor, cross_site_request, rate_limited */
+/** @throws Problem invalid_second_factor, cross_site_request, rate_limited */
 export async function signInByPasskey(
   context: Context,
   { challenge, response }: { challenge: string; response: AssertionResponse },
@@ -122,7 +121,7 @@ export async function signInByPasskey(
       const opening = { ...request, mode, recognized, amr: [...verified.amr, 'mfa'], refunds: [] }
       const opened = await openSession(context, identity, opening, async (tx) => {
         if (!(await challenges.consumeUnstored(tx, begun.hash, begun.expiresAt))) return false
-        // The member can have begun with the password, and then taken the passkey.
+        // The member may have started with the password, then chosen the passkey.
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
         return await consumeProof(context, tx, identity, { ...request, verified })
       })
@@ -132,7 +131,6 @@ export async function signInByPasskey(
   })
 }
 
-/** Does the same work if nobody has the passkey. */
 async function record(
   context: Context,
   found: FoundPasskey | null | undefined,

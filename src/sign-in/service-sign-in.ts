@@ -7,7 +7,7 @@ import { isActive } from '../session/session.ts'
 import { openSession, type SignedIn } from './opening.ts'
 import { type Attempt, findAccount, reasonOf, recordRefusal } from './sign-in.ts'
 
-/** Sign-in by service password: one look-up and one digest. What is correct is counted before it writes anything. */
+/** Sign-in by service password: one look-up and one digest, no argon2. A correct one is counted before it writes. */
 
 /** @throws Problem permission_denied, rate_limited, invalid_credentials */
 export async function signInService(context: Context, attempt: Attempt): Promise<SignedIn> {
@@ -36,7 +36,7 @@ export async function signInService(context: Context, attempt: Attempt): Promise
   throw refused
 }
 
-/** For all instances. A sign-in that fails by our fault does not count. @throws Problem rate_limited */
+/** A sign-in that fails through our fault is refunded. @throws Problem rate_limited */
 async function countServiceSignIn<Result>(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
   { companyId, userId, subscriptionStatus }: Account,

@@ -35,34 +35,28 @@ import { openSession, type SignedIn } from './opening.ts'
 import { type Candidate, findCandidates, type SignInItem } from './repository.ts'
 
 /**
- * Sign-in by password: read the attempt, find the account, count attempt and guess, match the password, require the second
- * factor, open the session. Every `invalid_credentials` comes after the same work (one look-up, one verification, one recorded
- * refusal), so neither response nor time tells which value was wrong. If the password looks like a service password, a digest is
- * enough and no guess is counted, whosever the email is.
+ * Sign-in by password. Every `invalid_credentials` costs one look-up, one verification, and one recorded refusal, so neither
+ * response nor time shows which value was wrong.
  */
 
-/** By password. */
 export interface Attempt extends Received {
   mode: SessionKind
-  /** The value of the device cookie. */
   device: string | undefined
   /** Its session ends when the new one opens. */
   formerCookie: string | undefined
   company: ReturnType<typeof readNamedCompany>
   email: string
   password: string
-  /** Null unless the password has the form of service passwords. */
+  /** Null unless the password looks like a service password. */
   digest: Buffer | null
   servicePassword: ServiceLimits
 }
 
-/** Of sign-ins by service password, for one request. */
 export interface ServiceLimits {
-  /** Before any look-up. @throws Problem rate_limited */
+  /** @throws Problem rate_limited */
   admit(): Promise<void>
-  /** Of a wrong password. @throws Problem rate_limited */
+  /** After a wrong password. @throws Problem rate_limited */
   countRefusal(): Promise<LimitState>
-  /** Of a correct one. */
   noteCorrect(account: Pick<Account, 'companyId' | 'companyHandle'>): void
 }
 
@@ -75,7 +69,7 @@ export function readAttempt(
   return {
     ...given,
     company: readNamedCompany({ companyId, company }),
-    // E-mails have several spellings; limits and audit entries use one.
+    // Limits and audit entries need one spelling of each email.
     email: normalizeEmail(given.email),
     digest: digestServicePassword(opaque, given.password),
   }
@@ -84,7 +78,7 @@ export function readAttempt(
 /** @throws Problem permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
 export async function signIn(context: Context, attempt: Attempt): Promise<SignedIn> {
   const { client, device, company } = attempt
-  // Others of its network cannot keep out a browser with a device cookie, until it is known whether it is the member's.
+  // Others on its network must not lock out a device that may be known.
   if (device === undefined) attemptsLeft(context, attempt, 'companyId' in company ? company : {})
   const found = await findAccount(context, attempt)
   const { companyId, recognized } = found
@@ -127,7 +121,7 @@ function guesserOf(
   return { companyId, email, userId: account?.userId, networkOrDevice, isKnown, client, now }
 }
 
-/** Null if the password is wrong or barred, the user is not active, or user, password or factors have changed meanwhile. */
+/** Null if the password is wrong or barred, or if user, password, or factors no longer allow a sign-in. */
 async function tryPassword(
   context: Context,
   attempt: Attempt,
@@ -137,14 +131,14 @@ async function tryPassword(
   const { password, servicePassword: _limits, digest: _digest, ...request } = attempt
   const account = await matchPassword(context, {
     account: found.account,
-    find: async () => (await findAccount(context, attempt)).account,
+    findAgain: async () => (await findAccount(context, attempt)).account,
     password,
     hasher: context.hasher.admit(applicantOf(attempt, found)),
     isBarred,
   })
   if (!account) return null
   if (!account.emailVerifiedAt) return 'email_not_verified'
-  // A service account whose password is older than service passwords.
+  // A service account whose password predates service passwords.
   if (account.userKind === 'service' && request.mode === 'cookie') return 'token_mode_only'
   if (account.secondFactors.length > 0) return await issueSignInChallenge(context, account, request)
   const { recognized } = found
@@ -161,7 +155,7 @@ function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): 
 
 interface Attempting {
   client: Pick<Client, 'network'>
-  /** If known: others of its network cannot use up its attempts. */
+  /** Only if known: then it has its own limit. */
   device: string | undefined
   now: number
 }
@@ -170,7 +164,7 @@ function subjectOf({ client: { network }, device }: Attempting): Subject {
   return device === undefined ? byNetwork(network) : byDevice(device, network)
 }
 
-/** What counts an attempt. A limit that was used up a moment ago refuses without a statement. @throws Problem rate_limited */
+/** A limit that was used up within the last second refuses without a statement. @throws Problem rate_limited */
 function attemptsLeft(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   attempting: Attempting,
@@ -182,7 +176,7 @@ function attemptsLeft(
   return quotas
 }
 
-/** By passkey. An attempt that fails by our fault does not count. @throws Problem rate_limited */
+/** For passkeys. An attempt that fails through our fault is not counted. @throws Problem rate_limited */
 export async function countAttempt<Result>(
   context: Pick<Context, 'counters' | 'config'>,
   attempting: Attempting & Pick<Received, 'client'>,
@@ -206,9 +200,9 @@ export async function countAttempt<Result>(
 }
 
 export interface Found extends Pick<Candidate, 'named' | 'companyStatus' | 'passwordEpoch'> {
-  /** Of a handle that no company has, one that no company can have. */
+  /** For an unknown handle, an ID that no company can have. */
   companyId: string
-  /** Null if the company has nobody with this e-mail, or a service password is not that of the account. */
+  /** Null if no user has this email, or a service password is wrong. */
   account: Identity | null
   recognized: Recognition
 }
@@ -218,7 +212,6 @@ const lookUps: Batched<SignInItem, Candidate> = {
   run: ({ db }, items) => findCandidates(db, items),
 }
 
-/** Finds the account that a sign-in names, and whether its client is known for it. */
 export async function findAccount(
   context: Pick<Context, 'inBatch' | 'networkKeys' | 'opaque'>,
   attempt: Attempt,
@@ -231,7 +224,7 @@ export async function findAccount(
   return { ...found, companyId, account, recognized }
 }
 
-/** One statement at a time, so that a flood does not occupy the connections. */
+/** One statement at a time: a flood must not occupy all connections. */
 const refusals: Batched<RefusedSignIn, 'recorded'> = {
   name: 'refused_sign_ins',
   maxInFlight: 1,
@@ -241,17 +234,14 @@ const refusals: Batched<RefusedSignIn, 'recorded'> = {
   },
 }
 
-/** Why the right password opens no session. */
+/** Only these refusals show that the password is correct. */
 const NOT_NOW = {
   email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
   token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
 } as const
 type NotNow = keyof typeof NOT_NOW
 
-/**
- * Resolves after the commit, with what to throw: one answer for every reason but the two above. The last wrong guess within the
- * limit notes a lockout.
- */
+/** Returns the problem to throw, after the commit. The last guess within a limit also notes a lockout. */
 export async function recordRefusal(
   { inBatch, system }: Pick<Context, 'inBatch' | 'system'>,
   { email, client: { network, ipAddress }, now }: Attempt,
@@ -283,7 +273,7 @@ export function logContextOf({ companyId, named }: Found, reason: RefusalReason)
   return { companyId, ...(named && { userId: named.userId }), reason }
 }
 
-/** Where the right password would have opened no session either, the reason does not say whether it was right. */
+/** If a correct password would fail too, the reason does not show whether this one was correct. */
 export function reasonOf(
   { named, companyStatus }: Found,
   { isBarred }: Pick<Guess, 'isBarred'>,

@@ -15,7 +15,7 @@ async function storeKey(tx: Tx, parts: Parts, when: Parameters<typeof generateKe
   throw new Error('another rotation ran at the same time; look at `keys list`')
 }
 
-/** The first key signs at once. */
+/** The first key signs immediately. */
 export async function addKey(tx: Tx, parts: Parts, createdAt: Date): Promise<StoredKey> {
   const newest = (await listKeys(tx)).at(-1)
   const aheadMs = newest ? PUBLISH_AHEAD_SECONDS * 1000 : 0
@@ -36,7 +36,7 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   }
 }
 
-/** The new key signs at once. */
+/** The new key signs immediately. */
 export async function replaceAllKeys(tx: Tx, parts: Parts, at: Date) {
   const revoked = await setAllRevoked(tx, at)
   const sequence = ((await listKeys(tx)).at(-1)?.sequence ?? 0) + 1
@@ -59,7 +59,7 @@ export async function revokeKey(
     (key) => key.sequence > revoked.sequence && !key.revokedAt && key.signsFrom <= at,
   )
   if (isReplaced) return null
-  // From the same moment on: every instance finds it, whatever its clock shows.
+  // From the same moment, so that every instance finds it, whatever its clock shows.
   const { signsFrom } = revoked
   return await storeKey(tx, parts, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
 }

@@ -20,7 +20,7 @@ import { insertKey, listKeys, type PublicJwk, type StoredKey } from './repositor
 
 /** ES256 (RFC 7515, section 7.1; RFC 7518, section 3.4). With a library, these calls take a third longer. */
 
-/** Null unless each part is canonical base64url (RFC 4648, 3.5): else one token has several spellings. */
+/** Null unless each part is canonical base64url (RFC 4648, 3.5): otherwise one token has several spellings. */
 export function headerPartOf(token: string): string | null {
   const [header = '', payload = '', signature = '', ...more] = token.split('.')
   return more.length === 0 && [header, payload, signature].every(isCanonical) ? header : null
@@ -53,7 +53,6 @@ function payloadOf(token: string): unknown {
 
 export type Key = ReturnType<typeof openKey>
 
-/** The same bytes in all tokens of the key (RFC 7515, section 3.1). */
 function headerOf(keyId: string): string {
   return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
 }
@@ -115,12 +114,12 @@ function openKey(
   }
 }
 
-/** A key is published before it signs and until its last token expires. Stored times say when, to all. */
+/** A key is published before it signs, and until its last token expires. Stored times decide when, for all instances. */
 
 const RELOAD_MS = 60_000
-/** Of keys that sign or are published: a revoked one must soon do neither. */
+/** For signing and publishing: a revoked key must soon do neither. */
 const RELOAD_SOON_MS = 5_000
-/** Of unknown keys: the successor of a revoked key signs at once, and strangers can name any key. */
+/** For unknown keys: the successor of a revoked key signs immediately, and strangers can name any key. */
 const RELOAD_MISSED_MS = 250
 
 export type KeyRing = Awaited<ReturnType<typeof openKeyRing>>
@@ -160,7 +159,7 @@ export async function openKeyRing(options: KeyRingOptions) {
     return byHeader
   }
 
-  /** As `signing`, of the keys that were read last, without waiting for the database. */
+  /** Does not wait for the database. */
   function knownSigning(now: number): Key | undefined {
     const keys = [...byHeader.values()]
     // The first key signs even if the clock of this instance is behind.

@@ -36,12 +36,9 @@ interface Parts {
   system: System
 }
 
-/**
- * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes: algorithm, type
- * and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
- */
+/** A header must be, byte for byte, one that this service writes. Nothing is parsed before (RFC 8725, sections 3.1 and 3.11). */
 export function createTokens({ ring, refreshKeys, system }: Parts) {
-  // By exact token. Only the verification of the signature is saved: key and times are checked each time.
+  // By exact token. Saves only the verification of the signature: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {
     /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
@@ -65,7 +62,7 @@ export function createTokens({ ring, refreshKeys, system }: Parts) {
       if (!known) verified.set(token, claims)
       return claims
     },
-    /** Equal claims give equal bytes, so that a lost answer can be repeated. */
+    /** Equal claims give equal bytes, so that a lost response can be repeated. */
     signRefresh: (claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>) =>
       refreshKeys.sign({ ...claims, jti: refreshTokenId(claims) }),
     /** @throws Problem invalid_token or token_expired */
@@ -78,12 +75,11 @@ export function createTokens({ ring, refreshKeys, system }: Parts) {
       return claims
     },
     publishedKeys: ring.published,
-    /** For a verified token without a session: its key can be revoked. */
+    /** For a verified token without a session, whose key may be revoked. */
     reloadKeys: ring.reload,
   }
 }
 
-/** Derived, so that the same token can be signed again. */
 function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
   return `${sid}.${gen}`
 }
@@ -120,7 +116,6 @@ interface Options {
   context: { config: Config; db: Executor; sealer: Sealer; system: System; registry: Registry }
 }
 
-/** Decorates the app with `tokens`: @fastify/jwt for refresh tokens, the key ring for access tokens. */
 async function plugin(app: FastifyInstance, { context }: Options): Promise<void> {
   const { config, db, sealer, system, registry } = context
   const issuer = issuerOf(config)
@@ -136,7 +131,7 @@ async function plugin(app: FastifyInstance, { context }: Options): Promise<void>
     name: 'gatehouse_signing_key_age_seconds',
     help: 'Time since the key was made that signs access tokens',
     registers: [registry],
-    // Of the newest key: other workers read it only when they next use the keys.
+    // Other workers see the newest key only when they next use the keys.
     aggregator: 'min',
     collect() {
       const now = system.now()
@@ -150,7 +145,7 @@ async function openRefreshKeys(app: FastifyInstance, config: Config) {
   const [current, ...former] = config.masterKeys.map((key) => refreshTokenOptions(key, issuerOf(config)))
   if (!current) throw new Error('tokens need a master key')
   let jwt: FastifyInstance['jwt'] | undefined
-  // In a scope of its own, so that no route can verify a token without the checks of `createTokens`.
+  // In its own scope, so that no route can verify a token without the checks of `createTokens`.
   await app.register(async (scope) => {
     const { secret, sign, verify } = current
     await scope.register(fastifyJwt, { secret, sign, verify })
@@ -164,7 +159,6 @@ async function openRefreshKeys(app: FastifyInstance, config: Config) {
   ])
   return {
     sign: (claims: Record<string, unknown>) => sign(claims),
-    /** The verifier of tokens with exactly this header part. */
     verifierOf: (header: string) => verifiers.get(header),
   }
 }

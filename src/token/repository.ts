@@ -26,7 +26,7 @@ export async function listKeys(db: Executor) {
       'sealed_private_key as sealedPrivateKey',
       'created_at as createdAt',
       'signs_from as signsFrom',
-      // No token of the key is accepted from then on; null unless the key has leaked.
+      // From then on, no token of the key is accepted. Null unless the key has leaked.
       'revoked_at as revokedAt',
     ])
     .orderBy('sequence')
@@ -77,12 +77,12 @@ export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
   return (await revoking(db, at).execute()).map(({ keyId }) => keyId)
 }
 
-/** False if there is no such key, or it is revoked already. */
+/** False if there is no such key, or it is already revoked. */
 export async function setRevoked(db: Executor, keyId: string, at: Date): Promise<boolean> {
   return (await revoking(db, at).where('key_id', '=', keyId).executeTakeFirst()) !== undefined
 }
 
-/** False for a revoked key, such as a leaked one. Postgres reads the keys once a statement. */
+/** False for a revoked key. Postgres reads the keys once per statement. */
 export function isKeyInForce(keyId: RawBuilder<unknown>) {
   return sql`${keyId} = any (array(select key_id from signing_keys where revoked_at is null))`
 }
