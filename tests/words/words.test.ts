@@ -1,0 +1,152 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { findHabits } from '../../scripts/words/habits.ts'
+import { textsOf } from '../../scripts/words/texts.ts'
+import { startProgram } from '../support/program.ts'
+
+/** The check of turns of phrase: which texts it reads in a file, and when it fails. */
+
+/** The turns of phrase in each kind of text, in order of their lines. */
+function foundIn(file: string, ...lines: string[]): Record<string, string[]> {
+  const kinds = textsOf(file, lines.join('\n')).map(([kind, text]) => {
+    const findings = findHabits(text).sort((one, other) => one.line - other.line)
+    return [kind, findings.map(({ line, found }) => `${line}: ${found}`)]
+  })
+  return Object.fromEntries(kinds)
+}
+
+test('a document has habits in its sentences, but not in its code', () => {
+  const found = foundIn(
+    'deploy/guide.md',
+    'What is not live returns 401. Run `at once`.',
+    '',
+    '    at once',
+    '',
+    '```',
+    'at once',
+    '```',
+    'A replaced secret is refused at',
+    'once.',
+  )
+  expect(found).toEqual({ 'deploy/guide.md': ['1: What', '8: at once'] })
+})
+
+test('descriptions of a route are OpenAPI texts, and other strings messages', () => {
+  const found = foundIn(
+    'src/session/routes.ts',
+    'const route = {',
+    "  summary: 'End all sessions at once',",
+    `  description: \`The old one, after \${seconds}, is void.\`,`,
+    "  name: field(Type.String(), 'A name of its own'),",
+    '}',
+    `throw new Problem('invalid', \`must be another one than \${name}\`)`,
+    "log.info({ at: 'once' }, 'the service answers again')",
+  )
+  expect(found).toEqual({
+    openapi: ['2: at once', '3: void', '4: of its own'],
+    messages: ['6: be another', '7: answers'],
+  })
+})
+
+test('the guide is OpenAPI text, and an alert has a message', () => {
+  expect(foundIn('src/guide.ts', 'export const GUIDE = `', 'A cookie alone is enough.`')).toEqual({
+    openapi: ['2: alone'],
+  })
+  const alert = [
+    '      annotations:',
+    '          summary: The database answers nothing.',
+    '# Wakes somebody.',
+  ]
+  expect(foundIn('deploy/alerts.yaml', ...alert)).toEqual({
+    messages: ['2: answers'],
+    comments: ['3: somebody'],
+  })
+})
+
+test('letters are emails, and JSX with its attributes is a page', () => {
+  const letter = `const text = ['Somebody gave this address', \`If not, undo it \${when} at once\`]`
+  expect(foundIn('src/mail/letters.ts', letter)).toEqual({ emails: ['1: Somebody', '1: at once'] })
+  const page = [
+    'const page = (',
+    '  <p title="Sign out at once">',
+    '    Only this session',
+    '    goes on.',
+    '  </p>)',
+  ]
+  expect(foundIn('src/pages/page.tsx', ...page)).toEqual({ pages: ['2: at once', '4: goes on'] })
+})
+
+test('comments are read as sentences, over several lines and without examples', () => {
+  const source = [
+    '/**',
+    ' * Ends the session at',
+    ' * once. Example:',
+    ' *',
+    ' *     at once',
+    ' */',
+    '// This is',
+    '// no proxy.',
+    "import 'at once and void'",
+  ]
+  const expected = ['2: at once', '7: is no']
+  expect(foundIn('src/edge/listener.ts', ...source)).toEqual({ comments: expected })
+  expect(foundIn('tests/edge/listener.ts', ...source)).toEqual({ 'test comments': expected })
+  expect(foundIn('deploy/roles.sql', '-- Tables of its', '-- own.', 'select 1')).toEqual({
+    comments: ['1: of its own'],
+  })
+})
+
+test('titles of tests are read, and their data and SQL are not', () => {
+  const found = foundIn(
+    'tests/session/logout.test.ts',
+    "describe('a logout at once', () => {",
+    "  test.each(['an old one that is void'])('%s is answered', async () => {",
+    "    expect(text).toBe('Somebody asked for this.')",
+    '  })',
+    '})',
+  )
+  expect(found).toEqual({ titles: ['1: at once', '2: answered'] })
+  const sql = ['const rows = sql`select alone from void at once`', "query('select alone from void')"]
+  expect(foundIn('src/session/repository.ts', ...sql)).toEqual({})
+})
+
+test('a sentence can have 30 words', () => {
+  const words = (count: number) => `${Array(count).fill('word').join(' ')}.\n`
+  expect(findHabits(words(30) + words(30))).toEqual([])
+  expect(findHabits(words(30) + words(31))).toMatchObject([{ name: 'long', line: 2 }])
+})
+
+test('the check fails if a judged kind is above its limit, and lists what it found', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'gatehouse-words-'))
+  onTestFinished(() => rm(root, { recursive: true }))
+  const files = {
+    'README.md': 'Sign in at once.',
+    'src/app.ts': '// Starts the service.',
+    'tests/app.test.ts': "test('the service starts at once', () => {})",
+  }
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(dirname(join(root, file)), { recursive: true })
+    await writeFile(join(root, file), text)
+  }
+  const check = (...args: string[]) => startProgram('words.ts', ['--root', root, ...args]).ended
+
+  expect(await check('--judge', 'comments', '--list', 'README.md')).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: [
+      'README.md:1: Sign in at once. [at once → immediately; together]',
+      'words  habits  per 1,000  at most  kind',
+      '    4       1      250.0        3  README.md (not judged)',
+      '    3       0        0.0        5  comments',
+      '    5       1      200.0        5  titles (not judged)',
+      '',
+    ].join('\n'),
+  })
+  const judged = ['README.md', 'titles', 'gone.md']
+  expect(await check(...judged.flatMap((kind) => ['--judge', kind]))).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/--list "README\.md".*\n.*--list "gone\.md".*\n.*--list "titles"/),
+  })
+})
