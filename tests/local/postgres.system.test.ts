@@ -7,8 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, expect, test } from 'vitest'
 import { findPostmaster } from '../../scripts/kit/processes.ts'
-import { locateBinaries } from '../../src/process/local/data-folder.ts'
-import { startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
+import { locateBinaries, startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { fastFolder } from '../support/postgres.ts'
 import { times } from '../support/test-service.ts'
@@ -136,7 +135,7 @@ test('a first start that was killed half way begins again', async () => {
   const owner = await startElsewhere(dataDir)
   const isUnderWay = async () => {
     const paths = await readdir(dataDir, { recursive: true }).catch(() => [])
-    return paths.some((path) => path.endsWith('cluster/PG_VERSION'))
+    return paths.some((path) => path.endsWith('draft/PG_VERSION'))
   }
   while (owner.exitCode === null && !(await isUnderWay())) await sleep(5)
   await kill(owner)
@@ -206,15 +205,13 @@ test('binaries that do not run are named, with DATABASE_URL as the way out', asy
 test('binaries that cannot be used in place are copied', async () => {
   // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
   const binaries = await copyWithoutLinks(await newFolder(0o700))
-  const copy = `postgres-${binaries.name}`
-  whenDone(() => remove(join(systemDir, copy)))
   await chmod(join(binaries.folder, 'native/lib'), 0o555)
   try {
     await note((await start(sharedDir, { binaries })).url, 'binaries copied')
   } finally {
     await chmod(join(binaries.folder, 'native/lib'), 0o755)
   }
-  expect(await readdir(isRoot ? systemDir : sharedDir)).toContain(copy)
+  expect(await readdir(sharedDir)).toContain(`postgres-${binaries.name}`)
 })
 
 test.runIf(isRoot)('root keeps the data of a closed folder elsewhere, until it is deleted', async () => {

