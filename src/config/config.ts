@@ -8,7 +8,7 @@ import { productionFaults, REQUIRED } from './production.ts'
 
 export type { MasterKey } from './forms.ts'
 
-/** Reads and checks the whole configuration from the environment, before anything else starts. */
+/** Reads and checks the whole configuration before anything else starts. */
 
 const seconds = (fallback: number, minimum = 1) =>
   Type.Integer({ minimum, maximum: 10 * 365 * 86_400, default: fallback })
@@ -21,7 +21,7 @@ const oneOf = (words: string[], fallback: string) =>
   )
 const text = () => Type.Optional(Type.String())
 
-/** One property per variable. `default` stands for an unset or empty variable. */
+/** One property per variable. `default` applies if it is unset or empty. */
 const Environment = Type.Object({
   NODE_ENV: oneOf(['development', 'test', 'production'], 'development'),
   DATABASE_URL: text(),
@@ -44,7 +44,7 @@ const Environment = Type.Object({
   SESSION_MAX_AGE_SECONDS: seconds(2_592_000),
   COOKIE_IDLE_SECONDS: seconds(43_200),
   COOKIE_MAX_AGE_SECONDS: seconds(604_800),
-  // The database keeps the trail for at least 90 days: see migrations/0007-audit-trail.ts.
+  // The database enforces 90 days (migrations/0007-audit-trail.ts).
   AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 90, maximum: 3_650, default: 400 }),
   EVENT_RETENTION_DAYS: Type.Optional(Type.Integer({ minimum: 1, maximum: 36_500 })),
   MAX_SESSIONS_PER_MEMBER: Type.Integer({ minimum: 1, maximum: 10_000, default: 200 }),
@@ -68,7 +68,7 @@ const Environment = Type.Object({
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   RATE_LIMIT_SCALE: Type.Number({ exclusiveMinimum: 0, maximum: 1e6, default: 1 }),
-  // The variable and this default are libuv's. scripts/start sets it.
+  // libuv's variable and default. scripts/start sets it.
   UV_THREADPOOL_SIZE: Type.Integer({ minimum: 1, maximum: 1024, default: 4 }),
 })
 type Variables = Static<typeof Environment>
@@ -76,15 +76,11 @@ export const VARIABLES = Object.keys(Environment.properties)
 
 export type Config = ReturnType<typeof loadConfig>
 
-/** All faults in one message. Each line names its variable. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/**
- * Depends on nothing but `env` and the files that it names for secrets. `found` are faults of what `env` was read from.
- * @throws ConfigError, which names every fault and never contains the value of a secret
- */
+/** @throws ConfigError that names every fault, those in `found` included, and never contains the value of a secret */
 export function loadConfig(
   env: Record<string, string | undefined>,
   required: readonly string[] = REQUIRED,
@@ -108,7 +104,6 @@ export function loadConfig(
       ...excessiveLimits(limits),
     )
   }
-  // A value of the wrong form is not checked further.
   const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
   faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   if (faults.length > 0 || !Value.Check(Environment, values)) {
@@ -120,7 +115,7 @@ export function loadConfig(
   return toConfig(values, limits, notices)
 }
 
-/** Shells and compose files set an unset variable to empty. */
+/** Shells and compose files pass unset variables as empty ones. */
 function readValue(text: string | undefined, schema: { type?: string; default?: unknown }): unknown {
   if (text === undefined || text === '') return schema.default
   const isNumber = schema.type === 'integer' || schema.type === 'number'
@@ -150,19 +145,16 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
   const pagesUrl = originOf(read.PAGES_URL ?? '') ?? publicUrl
   const passkeyRpId = read.PASSKEY_RP_ID ?? new URL(publicUrl).hostname
   return {
-    /** Undefined: the embedded Postgres, only outside production. */
+    /** If undefined, the embedded Postgres runs. Required in production, like `masterKeys` and `mail.smtpUrl`. */
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
     workers: read.WORKERS ?? (read.NODE_ENV === 'production' ? availableParallelism() : 1),
-    /** Empty: one key is created and kept in the data folder, only outside production. */
+    /** If empty, the data folder has a key. */
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
-    /** Scheme, host and port at which clients reach the service; no trailing slash. */
     publicUrl,
-    /** Of several deployments that companies are divided over: this one. */
+    /** Companies can be divided over several deployments. This is the name of this one. */
     cell: read.CELL,
-    /** Where mailed links lead. */
     pagesUrl,
-    /** The pages of this service are at its own URL, or nowhere. */
     hasPages: pagesUrl === publicUrl,
     listen: { host: read.HOST, port: read.PORT },
     opsListen: { host: read.OPS_HOST, port: read.OPS_PORT },
@@ -174,7 +166,6 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
     cookieIdleSeconds: read.COOKIE_IDLE_SECONDS,
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
     auditRetentionDays: read.AUDIT_RETENTION_DAYS,
-    /** Undefined: events are kept. */
     eventRetentionDays: read.EVENT_RETENTION_DAYS,
     maxSessionsPerMember: read.MAX_SESSIONS_PER_MEMBER,
     quotas: {
@@ -186,30 +177,30 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,
     refreshGraceSeconds: read.REFRESH_GRACE_SECONDS,
-    /** Without a URL, mail is written to files in the data folder, only outside production. */
+    /** Without a URL, emails become files in the data folder. */
     mail: {
       smtpUrl: read.SMTP_URL,
-      /** By which the service introduces itself to the mail server (EHLO). Relays refuse the address of a container. */
+      /** For EHLO. Relays refuse the address of a container. */
       clientName: read.SMTP_NAME ?? mailDomainOf(publicUrl),
-      // Without TLS, an eavesdropper could read the links in mails.
+      // Without TLS, an eavesdropper could read emailed links.
       requireTls: read.NODE_ENV === 'production' && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
       from: toSender(read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`),
     },
     dashboardOrigins,
-    /** The relying party of passkeys (WebAuthn, section 5.1.2), and the origins whose pages can use them. */
+    /** WebAuthn, section 5.1.2. */
     passkeys: {
       rpId: passkeyRpId,
       origins: [publicUrl, ...dashboardOrigins.filter((origin) => isBelow(origin, passkeyRpId))],
     },
     trustProxy: list(read.TRUST_PROXY),
-    /** Requests are still taken after the signal to stop, so that a load balancer notices first. */
+    /** The service still accepts requests for so long after a signal, so that load balancers notice. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,
     warnings: [...notices, ...warningsOf(read)],
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
-    /** Of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */
+    /** libuv threads. Hashing uses all but one, which stays free for DNS and files. */
     threads: read.UV_THREADPOOL_SIZE,
   }
 }

@@ -1,20 +1,19 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 
-/** Where variables come from: the environment, .env, and secrets, each in its own file; and which names are wrong. */
+/** Reads variables from the environment, from .env, and from files for secrets, and finds misspelled names. */
 
 export function readEnvFile(file: string): { variables: NodeJS.Dict<string>; faults: string[] } {
   if (!existsSync(file)) return { variables: {}, faults: [] }
   const bytes = readFileSync(file)
-  // Names in UTF-16 have such bytes.
+  // UTF-16 has NUL bytes.
   if (bytes.includes(0)) return { variables: {}, faults: ['.env: must be in UTF-8'] }
   const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
   return { variables: parseEnv(text), faults: findIgnoredLines(text) }
 }
 
-/** Node says nothing of lines such as `PORT: 4000`. */
+/** Node ignores lines such as `PORT: 4000` silently. */
 function findIgnoredLines(text: string): string[] {
-  // Quoted values can have several lines.
   const lines = text
     .replace(/=[ \t]*(["'`])[\s\S]*?\1.*/g, (value) => `=${value.replace(/.+/g, '')}`)
     .split('\n')
@@ -25,7 +24,6 @@ function findIgnoredLines(text: string): string[] {
   )
 }
 
-/** `NAME_FILE` has the path of the file whose content is `NAME`. */
 const SECRETS = ['DATABASE_URL', 'MASTER_KEYS', 'SMTP_URL']
 
 export function readSecretFiles(values: Record<string, unknown>) {
@@ -51,24 +49,22 @@ export function readSecretFiles(values: Record<string, unknown>) {
   return { secrets, faults }
 }
 
-/** Kubernetes and Docker name such variables after services: OPA_PORT=tcp://10.96.0.7:8181. */
+/** Kubernetes and Docker set such variables for services: OPA_PORT=tcp://10.96.0.7:8181. */
 const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\//
 
-/** Whether this is such a variable, and not one of ours. */
 export function isServiceLink(name: string, value = ''): boolean {
   return name.endsWith('_PORT') && SERVICE_LINK.test(value)
 }
 
-/** Variables of the environment win over those of .env. */
 export function mergeVariables(below: NodeJS.Dict<string>, env: NodeJS.Dict<string>): NodeJS.Dict<string> {
   const own = Object.entries(env).filter(([name, value]) => !(name in below && isServiceLink(name, value)))
   return { ...below, ...Object.fromEntries(own) }
 }
 
-/** Shorter names are one letter away from too many others, such as PORT from PORTS. */
+/** Too many names are one letter away from shorter ones, such as PORTS from PORT. */
 const MIN_LENGTH = 8
 
-/** Variables that are one letter, or only case, away from a known one. Other unknown names are the platform's. */
+/** Names that differ from a known one in one letter or in case. Other unknown names belong to the platform. */
 export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []

@@ -1,7 +1,5 @@
 import { BlockList, isIP } from 'node:net'
 
-/** The forms of configured texts: lists, origins, networks, keys, mail servers and senders. */
-
 export function list(text: string | undefined): string[] {
   return (text ?? '')
     .split(',')
@@ -9,7 +7,6 @@ export function list(text: string | undefined): string[] {
     .filter((entry) => entry !== '')
 }
 
-/** Null unless it is http(s) and contains only an origin. */
 export function originOf(text: string): string | null {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) return null
@@ -33,17 +30,15 @@ function namesOneHost(url: string): boolean {
   return /^(?:\[[^\]]*\]|[^,:]*)(?::\d*)?$/.test(host) && isOne('host') && isOne('port')
 }
 
-/** Whether the connection stays on this machine, or has TLS that verifies the server. `defaultHost` is pg's, for none. */
+/** True if the connection stays on this machine, or if TLS verifies the server. */
 export function isPrivateDatabase(url: string, defaultHost: string): boolean {
   const { host, parameters } = readDatabaseUrl(url)
   const name = parameters.get('host') || host.replace(/:\d*$/, '').replace(/%2f/gi, '/') || defaultHost
   const modes = parameters.getAll('sslmode')
-  // The last one counts.
   const isVerified = /^verify-(?:full|ca)$/.test(modes.at(-1) ?? '')
   return isVerified || name.startsWith('/') || isLoopbackHost(name)
 }
 
-/** Nobody else can read there what is sent without TLS. */
 export function isLoopback(url: string): boolean {
   return isLoopbackHost(URL.parse(url)?.hostname ?? '')
 }
@@ -63,17 +58,16 @@ function isCidr(text: string): boolean {
   return isIP(ipAddress) > 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits && rest.length === 0
 }
 
-/** IPv4 (in IPv6 form) and IPv6 addresses, so far apart that no network of proxies has two. */
+/** No network of proxies contains two of these. */
 const FAR_APART = ['::ffff:1.1.1.1', '::ffff:129.0.0.1', '2001:db8::1', '3fff::1']
 
-/** So large that clients are in it, such as /0. */
 function containsClients(cidr: string): boolean {
   const networks = toNetworks([cidr])
   const inside = FAR_APART.filter((ipAddress) => networks.check(ipAddress, 'ipv6'))
   return Number(cidr.split('/')[1] ?? 128) < 7 || inside.length > 1
 }
 
-/** For CIDRs that `isCidr` accepts. An IPv4 address is also found in its IPv6 form. */
+/** Also matches IPv4 addresses in IPv6 form. The CIDRs must be valid. */
 export function toNetworks(cidrs: string[]): BlockList {
   const networks = new BlockList()
   for (const cidr of cidrs) {
@@ -84,7 +78,7 @@ export function toNetworks(cidrs: string[]): BlockList {
   return networks
 }
 
-/** A 256-bit key. The first key of a list seals and signs; all keys open and verify. */
+/** 256 bits. The first key of a list seals and signs; all keys open and verify. */
 export interface MasterKey {
   id: string
   key: Buffer
@@ -105,10 +99,10 @@ function idOf(masterKey: string): string {
   return masterKey.split(':', 1)[0] ?? ''
 }
 
-/** `email` or `Name <email>`, without characters that could begin a header (RFC 5322, section 3.4). */
+/** `email` or `Name <email>` (RFC 5322, section 3.4), without control characters, which could start a header. */
 const SENDER = /^(?:([^\s<>@]+@[^\s<>@]+)|([^\p{Cc}<>]*)<([^\s<>@]+@[^\s<>@]+)>)$/u
 
-/** For what `SENDER` accepts. The name is as people read it, so without quotes around it. */
+/** The name loses its quotes. `text` must match `SENDER`. */
 export function toSender(text: string): { name: string; address: string } {
   const [, bare, phrase = '', address = ''] = SENDER.exec(text) ?? []
   if (bare !== undefined) return { name: '', address: bare }
@@ -134,14 +128,13 @@ const HOST_NAME: Form = [
   (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
   'be the name of a host in lower case, such as example.com',
 ]
-/** As far as it shows: in a password, `/`, `?`, and `#` would end the host of the URL. */
+/** Catches most passwords with a bare `/`, `?`, or `#`, which end the host of a URL. */
 const ENCODED: Form = [
   (url) => !url.includes('#') && !/^\w+:\/\/[^/?#]*[/?][^=]*@/.test(url),
   'have special characters of its user and password percent-encoded, such as # as %23',
 ]
 const isOrigin = (url: string) => originOf(url) !== null
 
-/** The forms of values. Only the first fault of a value is reported. */
 export const FORMS: [name: string, ...Form][] = [
   ['DATABASE_URL', ...ENCODED],
   ['SMTP_URL', ...ENCODED],

@@ -1,6 +1,6 @@
-/** Every limit of the service. LIMIT_<NAME>=<max>/<seconds> configures it, such as LIMIT_REFRESH=30/60. */
+/** Every limit of the service. LIMIT_<NAME>=<max>/<seconds> changes one: LIMIT_REFRESH=30/60. */
 
-/** At most `max` uses in a window of `windowSeconds`. The first use starts the window. */
+/** `max` uses per window. The first use starts the window. */
 export interface Limit {
   name: string
   max: number
@@ -10,7 +10,7 @@ export interface Limit {
 const limit = (name: string, max: number, windowSeconds: number): Limit => ({ name, max, windowSeconds })
 
 const DEFAULTS = {
-  // Counted in Postgres, so that all instances share them: see limits/counters.ts.
+  // Counted in Postgres, for all instances together (limits/counters.ts).
   signInFailures: limit('sign-in-failures', 10, 900),
   accountFailures: limit('account-failures', 50, 900),
   signInAttempts: limit('sign-in-attempts', 30, 60),
@@ -33,16 +33,16 @@ const DEFAULTS = {
   reauthentications: limit('reauthentications', 30, 60),
   wrongReauthentications: limit('wrong-reauthentications', 10, 900),
 
-  // Counted in Postgres by the statement that stores the events: see ingest/repository.ts.
+  // Counted by the statement that stores events (ingest/repository.ts).
   trialBytes: limit('trial-bytes', 256 * 2 ** 20, 86_400),
 
-  // Counted in the session's own row: see session/rotation-repository.ts.
+  // Counted in the session's row (session/rotation-repository.ts).
   refresh: limit('refresh', 30, 60),
 
-  // Admitted by each process: so many at the same time, while others wait this long. See company-admission.ts.
+  // Concurrent reads per process, and how long others wait (limits/company-admission.ts).
   auditReads: limit('audit-reads', 2, 1),
 
-  // Counted by each process in its memory: see limits/memory.ts.
+  // Counted in the memory of each process (limits/memory.ts).
   ingest: limit('ingest', 1000, 1),
   badSignatures: limit('bad-signatures', 60, 60),
   signatureChecks: limit('signature-checks', 20, 1),
@@ -115,7 +115,6 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
 const MAX_FACTOR = 100
 const MAX_WINDOW_SECONDS = 86_400
 
-/** A message for each limit that does not limit any more, or locks out for days. */
 export function excessiveLimits(limits: Limits): string[] {
   return Object.values(limits).flatMap((one) => {
     const { max, windowSeconds } = Object.values(DEFAULTS).find(({ name }) => name === one.name) ?? one

@@ -1,13 +1,13 @@
 import { isLoopback, isPrivateDatabase, list, toMasterKey, WITHOUT_TLS } from './forms.ts'
 
-/** Production refuses well-formed settings that give up a protection or make no sense. */
+/** Production refuses settings that turn off a protection or make no sense. */
 
 export const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
 
 const HOUR = 3_600
 const DAY = 86_400
 
-/** In seconds. Beyond it, a stolen credential is valid for too long, or no client works. */
+/** In seconds. Outside of these, a stolen credential stays valid for too long, or no client works. */
 const RANGES: Record<string, readonly [min: number, max: number]> = {
   ACCESS_TOKEN_TTL_SECONDS: [30, DAY],
   REFRESH_TOKEN_TTL_SECONDS: [60, 90 * DAY],
@@ -20,7 +20,6 @@ const RANGES: Record<string, readonly [min: number, max: number]> = {
   REFRESH_GRACE_SECONDS: [0, 60],
 }
 
-/** The first of each pair must not last longer than the second. */
 const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
   ['ACCESS_TOKEN_TTL_SECONDS', 'REFRESH_TOKEN_TTL_SECONDS'],
   ['REFRESH_TOKEN_TTL_SECONDS', 'SESSION_MAX_AGE_SECONDS'],
@@ -75,7 +74,7 @@ function textOf(values: Values, name: string): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Not a repeated pattern, a row such as 0, 1, 2 …, or text. Fewer than one of 10^8 random keys fail. */
+/** Rejects repeated patterns, rows such as 0, 1, 2 …, and text. Fewer than one in 10^8 random keys fail. */
 function looksRandom(key: Buffer): boolean {
   const bytes = [...key]
   const steps = bytes.slice(1).map((byte, index) => (byte - (bytes[index] ?? 0)) & 0xff)

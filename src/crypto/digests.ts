@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { MasterKey } from '../config/forms.ts'
 import { deriveKey } from './sealing.ts'
 
-/** Keyed digests: without the master key, a copy of the database reveals no code, and none can be forged. */
+/** Keyed digests of codes: a copy of the database reveals none, and without the master key, nobody can forge one. */
 
 export interface KeyedDigest {
   keyId: string
@@ -13,7 +13,7 @@ export type Digests = ReturnType<typeof createDigests>
 
 export function createDigests(masterKeys: readonly MasterKey[]) {
   const keys = masterKeys.map(({ id, key }) => ({ keyId: id, key: deriveKey(key, 'second factors') }))
-  /** By each master key; the first is the one to store. */
+  /** One per master key. The first is the one to store. */
   const of = (...parts: string[]): KeyedDigest[] =>
     keys.map(({ keyId, key }) => ({
       keyId,

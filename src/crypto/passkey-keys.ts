@@ -1,10 +1,10 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
-/** Rejects unusable passkey keys: without attestation, the first signature is made at the next sign-in. */
+/** Rejects unusable passkey keys early: without attestation, the first signature comes with the next sign-in. */
 
 export const ALGORITHMS = [-8, -7, -257] // EdDSA, ES256 and RS256 (RFC 9053; RFC 8812)
 
-/** Stands in where no passkey is found: the base point of P-256 (SEC 2, section 2.4.2). */
+/** Replaces a passkey that is not found: the base point of P-256 (SEC 2, section 2.4.2). */
 export const NOBODYS_KEY = Buffer.from(
   'a50102032620012158206b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296' +
     '2258204fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5',
@@ -23,7 +23,6 @@ export function canVerify(key: Map<unknown, unknown>): boolean {
   return algorithm === -257 && type === 3 && isRsa(key.get(-1), key.get(-2))
 }
 
-/** OpenSSL refuses a point that is not on the curve. */
 function isP256(x: unknown, y: unknown): boolean {
   if (!isField(x) || !isField(y)) return false
   return importKey({ kty: 'EC', crv: 'P-256', x: base64url(x), y: base64url(y) }) !== null
@@ -53,11 +52,11 @@ function importKey(key: JsonWebKeyInput['key']) {
 
 const P = 2n ** 255n - 19n
 
-/** OpenSSL does not check Ed25519 points on import (RFC 8032, 5.1.3). With x = 0, all signatures verify. */
+/** OpenSSL imports Ed25519 points unchecked (RFC 8032, section 5.1.3). With x = 0, every signature would verify. */
 function isEd25519(bytes: unknown): boolean {
   if (!isField(bytes)) return false
   const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & (2n ** 255n - 1n)
-  // x² = (y² - 1) / (d y² + 1), d = -121665 / 121666. A product is a square if the quotient is.
+  // x² = (y² - 1) / (d y² + 1), d = -121665 / 121666. The product is a square exactly if the quotient is.
   const square = (y * y - 1n) * 121_666n * (121_666n - 121_665n * y * y)
   return y < P && powerModP(((square % P) + P) % P, (P - 1n) / 2n) === 1n
 }
@@ -71,7 +70,7 @@ function powerModP(base: bigint, exponent: bigint): bigint {
   return power
 }
 
-/** Elements of both fields have 32 bytes, with leading zeros (RFC 9053, section 7.1.1). */
+/** 32 bytes, with leading zeros (RFC 9053, section 7.1.1). */
 function isField(value: unknown): value is Uint8Array {
   return value instanceof Uint8Array && value.length === 32
 }

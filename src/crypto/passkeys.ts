@@ -2,20 +2,20 @@ import type { AuthenticatorTransport } from '@simplewebauthn/server'
 import { randomPartOf } from './opaque.ts'
 import { ALGORITHMS, canVerify } from './passkey-keys.ts'
 
-/** Passkeys (WebAuthn level 3). What the library leaves to its caller is checked here. Null means refused. */
+/** Passkeys (WebAuthn level 3), with the checks that the library leaves to its caller. Null means refused. */
 
 interface RelyingParty {
   rpId: string
   origins: string[]
 }
 
-/** As long as a challenge lives: second-factor/challenges.ts. */
+/** The lifetime of a challenge (second-factor/challenges.ts). */
 const TIMEOUT_MS = 300_000
 const MAX_ID_BYTES = 1023 // of a credential id (section 7.1, step 25)
-/** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */
+/** Hash, flags, counter, AAGUID, and the length of the id (section 6.1). */
 const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
 
-/** AuthenticationResponseJSON and RegistrationResponseJSON (section 5.1.8), as far as they are read. */
+/** The parts that we read of AuthenticationResponseJSON and RegistrationResponseJSON (section 5.1.8). */
 interface Credential<Response> {
   id: string
   rawId: string
@@ -40,7 +40,7 @@ export interface NewPasskey {
 
 type Stored = Pick<NewPasskey, 'credentialId' | 'transports'>
 
-/** The library is large, so it is loaded when the first passkey is used. */
+/** The library is large, so it loads with the first passkey. */
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 type Cbor = Parameters<Awaited<ReturnType<typeof helpers>>['isoCBOR']['encode']>[0]
@@ -65,7 +65,7 @@ export async function creationOptions(
   })
 }
 
-/** Without `allowed`, the browser offers all its passkeys of this site. */
+/** If `allowed` is empty, the browser offers all its passkeys for this site. */
 export function requestOptions({ rpId }: RelyingParty, challenge: string, allowed: Stored[] = []): object {
   return {
     challenge: randomPartOf(challenge),
@@ -83,7 +83,7 @@ function toDescriptor({ credentialId, transports }: Stored) {
   }
 }
 
-/** The challenge that a browser signed; it is not verified. */
+/** Not verified yet. */
 export function challengeIn({ response }: RegistrationResponse): string | undefined {
   const challenge = readClientData(response.clientDataJSON)?.['challenge']
   return typeof challenge === 'string' ? challenge : undefined
@@ -127,7 +127,7 @@ export async function readRegistration(
   }
 }
 
-/** The library accepts truncated or extended CBOR, which differs when encoded again (section 2.4). */
+/** The library accepts truncated and extended CBOR. Encoding it again shows the difference (section 2.4). */
 async function isObjectInOrder(attestationObject: string): Promise<boolean> {
   const { isoBase64URL, isoCBOR } = await helpers()
   const bytes = isoBase64URL.toBuffer(attestationObject)
@@ -136,7 +136,7 @@ async function isObjectInOrder(attestationObject: string): Promise<boolean> {
   return isUnattested(object) && (await isKeyInOrder(object.get('authData')))
 }
 
-/** For other statements, the library would read strangers' certificates and ask the servers they name. */
+/** For other statements, the library would parse strangers' certificates and call the servers that they name. */
 function isUnattested(object: Map<unknown, unknown>): boolean {
   const [format, statement] = [object.get('fmt'), object.get('attStmt')]
   return format === 'none' || (format === 'packed' && statement instanceof Map && !statement.has('x5c'))
@@ -162,7 +162,7 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
-/** Verifies the use of a passkey. The statement that consumes it checks the counter. */
+/** The statement that consumes the assertion checks the counter. */
 export async function readAssertion(
   relyingParty: RelyingParty,
   {
@@ -174,7 +174,7 @@ export async function readAssertion(
     response: AssertionResponse
     challenge: string
     passkey: Pick<NewPasskey, 'credentialId' | 'publicKey' | 'backupEligible'> & { handle: Buffer }
-    /** Whether only the passkey tells who the user is: then it must name its owner. */
+    /** Without an email, only the passkey identifies the user, so it must name its owner. */
     isDiscovered: boolean
   },
 ) {
@@ -192,7 +192,7 @@ export async function readAssertion(
       ...expectedOf(relyingParty, challenge),
       credential: { id: response.id, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     })
-    // Compared last: the time must not tell whether a passkey is known.
+    // Compared last, so that the time does not reveal whether a passkey is known.
     const isOwner = userHandle ? userHandle === passkey.handle.toString('base64url') : !isDiscovered
     const backupEligible = authenticationInfo.credentialDeviceType === 'multiDevice'
     if (!verified || !isOwner || backupEligible !== passkey.backupEligible) return null
@@ -202,13 +202,13 @@ export async function readAssertion(
   }
 }
 
-/** Not in a frame of another origin (section 5.8.1). */
+/** Refuses frames of different origins (section 5.8.1). */
 function isFromOwnPage(clientDataJson: string): boolean {
   const { crossOrigin = false, topOrigin } = readClientData(clientDataJson) ?? { crossOrigin: 'unknown' }
   return crossOrigin === false && topOrigin === undefined
 }
 
-/** Null unless it is an object in JSON. The library's reader is more tolerant. */
+/** Stricter than the library: null unless it is a JSON object. */
 function readClientData(encoded: string): Record<string, unknown> | null {
   try {
     const data: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))

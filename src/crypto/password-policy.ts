@@ -2,11 +2,11 @@ import { hash } from 'node:crypto'
 import { domainToUnicode } from 'node:url'
 import { isTooLong, lengthOf, MAX_LENGTH, type PasswordHasher } from './password.ts'
 
-/** Which passwords can be chosen (ASVS 6.2). There are no composition rules. */
+/** Rules for chosen passwords (ASVS 6.2), without composition rules. */
 
 export const MIN_LENGTH = 8
 export const MIN_GUESSES = 1e8
-/** Reserved for passwords of service members: sign-in recognizes them by it. */
+/** Reserved: sign-in recognizes service passwords by it. */
 export const SERVICE_PREFIX = 'gsp_'
 
 export interface Person {
@@ -15,17 +15,15 @@ export interface Person {
   name?: string | undefined
 }
 
-/** False also if the breach list gives no answer. */
 type IsBreached = (password: string) => Promise<boolean>
 
 export interface Checks {
   hasher: Pick<PasswordHasher, 'estimate'>
   isBreached?: IsBreached | undefined
-  /** Those of this service, which are as easy to guess as a name. */
   words?: readonly string[]
 }
 
-/** The fault, as the end of a sentence; null if there is none. @throws Problem overloaded */
+/** Completes a sentence that starts with the field's name, or null. @throws Problem overloaded */
 export async function passwordFault(
   password: string,
   person: Person,
@@ -85,7 +83,7 @@ function hintsOf({ email, companyName, name = '' }: Person): string[] {
   return [...new Set([...whole, ...words])].filter((hint) => hint !== '')
 }
 
-/** As it is stored, and with the domain as people type it (IDN). */
+/** Stored domains are in ASCII; people may type the Unicode form (IDN). */
 function spellingsOf(email: string): string[] {
   return [email, email.replace(/[^@]*$/, domainToUnicode)]
 }
@@ -94,8 +92,7 @@ function fold(text: string): string {
   return text.normalize('NFC').toLowerCase()
 }
 
-/** Asks a breach list by five digits of the SHA-1 alone. If it fails or is late, no password is refused. */
-
+/** The breach list sees only five digits of the SHA-1. If it fails or is late, the password is accepted. */
 const TIMEOUT_MS = 1_000
 const MAX_ANSWER_BYTES = 1024 * 1024
 
@@ -116,7 +113,7 @@ export function createIsBreached(
   }
 }
 
-/** A line is SUFFIX:COUNT. Padding, which hides the number of lines, has the count 0. */
+/** Lines are SUFFIX:COUNT. Padding, which hides the number of matches, has the count 0. */
 function isMatch(line: string, suffix: string): boolean {
   const [found = '', count = ''] = line.trim().split(':')
   return found.toUpperCase() === suffix && Number(count) > 0
@@ -136,7 +133,6 @@ async function readRange(url: string): Promise<string[]> {
   let size = 0
   for await (const chunk of answer.body) {
     size += chunk.byteLength
-    // Leaving the loop cancels the rest.
     if (size > MAX_ANSWER_BYTES) throw new UnexpectedAnswer()
     chunks.push(chunk)
   }

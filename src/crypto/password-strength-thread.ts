@@ -12,7 +12,7 @@ import * as polish from '@zxcvbn-ts/language-pl'
 import * as portuguese from '@zxcvbn-ts/language-pt-br'
 import { createStrongEnds, STRONG_GUESSES } from './strong-ends.ts'
 
-/** The thread that estimates passwords: up to 0.3 s each, with dictionaries of some 200 MB. */
+/** This thread estimates passwords: up to 0.3 s each, with dictionaries of about 200 MB. */
 
 export interface EstimateRequest {
   id: number
@@ -29,7 +29,7 @@ export interface EstimateReply extends Estimate {
   id: number
 }
 
-/** Each list costs time in every estimate. The others of these languages have few more words that people choose. */
+/** Each list slows every estimate, and the other lists of these languages add few words that people choose. */
 const CHOSEN_LISTS = /commonWords|firstnames/i
 const others = { german, spanish, french, italian, dutch, polish, portuguese }
 const lists = Object.entries(others).flatMap(([language, { dictionary }]) =>
@@ -44,8 +44,7 @@ const options = {
 const estimator = new ZxcvbnFactory(options)
 const hasStrongEnds = createStrongEnds(options)
 
-// On Linux this sets the priority of this thread alone. A lower one than that of hashing (password.ts) would starve it on
-// a machine that is busy with other things.
+// On Linux, this applies to this thread only. Below the priority of hashing (password.ts), a busy machine would starve it.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
 
 parentPort?.on('message', ({ id, texts, hints }: EstimateRequest) => {
@@ -64,7 +63,7 @@ function estimate(texts: string[], hints: string[]): Estimate {
   return strongest
 }
 
-/** Those who guess also take a word first, and then what people put around it, such as a year and a mark. */
+/** Attackers also guess a word first, then the year or the marks that people put around it. */
 const WORD = /^(\P{L}*)(\p{L}+)(\P{L}*)$/u
 
 function weakestOf(text: string, hints: string[]): Estimate {
@@ -76,7 +75,7 @@ function weakestOf(text: string, hints: string[]): Estimate {
   return guesses < whole.guesses ? { guesses, parts: apart.flatMap((part) => part.parts) } : whole
 }
 
-/** What zxcvbn adds for each further pattern. With it, any three would be strong, such as `Welcome`, `2026`, `!!`. */
+/** zxcvbn adds this per further pattern, which would make any three strong, such as `Welcome`, `2026`, `!!`. */
 const GUESSES_PER_PATTERN = 1e4
 
 function check(text: string, hints: string[]): Estimate {

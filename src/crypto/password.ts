@@ -12,14 +12,14 @@ export interface HashParameters {
   parallelism: number
 }
 
-/** OWASP's minimum for argon2id (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. Only tests use others. */
+/** OWASP's minimum for argon2id (ASVS 11.4.2). Only tests use others. */
 const PARAMETERS: HashParameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
 export type PasswordHasher = Awaited<ReturnType<typeof createPasswordHasher>>
 
-/** Without a bound on parallel work: the service uses the one of limits/admission.ts. */
+/** Does not bound parallel work: limits/admission.ts does. */
 export async function createPasswordHasher(parameters = PARAMETERS) {
-  // libuv starts its threads with its first work, so their priority can be set only after this hash.
+  // libuv starts its threads with the first work, so their priority can be set only after this hash.
   const nobodysHash = await hash('', parameters)
   lowerPriorityOfThreads()
   const { memoryCost, timeCost, parallelism } = parameters
@@ -28,7 +28,7 @@ export async function createPasswordHasher(parameters = PARAMETERS) {
     hash: (password: string) => hash(normalize(password), parameters),
     estimate,
     isOutdated: (phc: string) => !phc.startsWith(current),
-    /** An absent or empty hash costs the same work and never matches. */
+    /** A missing or empty hash costs the same work and never matches. */
     async verify(phc: string | undefined, password: string): Promise<boolean> {
       const matches = await verify(phc || nobodysHash, normalize(password))
       return matches && phc !== undefined && phc !== ''
@@ -36,7 +36,7 @@ export async function createPasswordHasher(parameters = PARAMETERS) {
   }
 }
 
-/** Gives hashing a tenth of the weight of other work, so sign-ins hardly slow requests. Linux only. */
+/** Hashing gets a tenth of the weight of other work, so that sign-ins hardly slow down requests. Linux only. */
 function lowerPriorityOfThreads(): void {
   try {
     for (const thread of readdirSync('/proc/self/task')) {
@@ -44,11 +44,11 @@ function lowerPriorityOfThreads(): void {
       if (name === 'libuv-worker') setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL)
     }
   } catch {
-    // This system has no /proc/self/task, or a thread has ended meanwhile.
+    // No /proc/self/task, or a thread just ended.
   }
 }
 
-/** Different keyboards can write the same password in different bytes (RFC 8265, section 4.2). */
+/** Keyboards can produce different bytes for the same password (RFC 8265, section 4.2). */
 function normalize(password: string): string {
   return password.normalize('NFC')
 }
@@ -61,8 +61,7 @@ export function isTooLong(password: string): boolean {
   return lengthOf(password) > MAX_LENGTH
 }
 
-/** By zxcvbn, whose work grows at least with the square of the length: of long passwords, both ends count. */
-
+/** The work of zxcvbn grows at least with the square of the length, so long passwords are judged by both ends. */
 const MAX_SEEN = 24
 const IDLE_MS = 10_000
 
@@ -78,7 +77,7 @@ export async function estimate(password: string, hints: string[]): Promise<Estim
   const request: EstimateRequest = { id: lastId, texts: partsOf(password), hints }
   const reply = Promise.withResolvers<EstimateReply>()
   pending.set(request.id, reply)
-  // The process waits for the answer, but not for an idle thread.
+  // Only an idle thread may let the process exit.
   worker.ref()
   worker.postMessage(request)
   return await reply.promise

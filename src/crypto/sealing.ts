@@ -6,10 +6,7 @@ export class DecryptionError extends Error {
   override name = 'DecryptionError'
 }
 
-/**
- * RFC 7518, section 5.1. The last part of a sealed value names its algorithm, so that a second one can be told from it. Values
- * of earlier releases do not name it. Those releases read the first two parts only, so they open values of this one.
- */
+/** The last part of a sealed value (RFC 7518, section 5.1). Earlier releases do not write it, and ignore it. */
 const ALGORITHM = 'A256GCM'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -19,7 +16,7 @@ export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, '', `gatehouse ${purpose}`, 32))
 }
 
-/** Seals at rest (AES-256-GCM). The context is authenticated: a value moved to another row does not open. */
+/** Encryption at rest (AES-256-GCM). The context is authenticated, so a value moved to a different row does not open. */
 export function createSealer(
   masterKeys: readonly { id: string; key: Buffer }[],
   randomBytes: (size: number) => Buffer,
@@ -59,7 +56,6 @@ export function createSealer(
         )
       }
     },
-    /** Whether it is what `seal` returns now: under the first master key, by this algorithm, and naming it. */
     isCurrent: (sealed: string) => sealed.startsWith(`${currentId}.`) && sealed.endsWith(`.${ALGORITHM}`),
   }
 }

@@ -1,18 +1,17 @@
 import { Options, type OptionsType, ZxcvbnFactory } from '@zxcvbn-ts/core'
 
 /**
- * Finds most strong long passwords, fast. zxcvbn sees a text as a row of patterns. In 20 characters or more, three that are
- * easy to guess are too short to hide from both ends, and of two, one covers the first half or the last. If neither outer
- * end can be part of a pattern that is easy to guess, the text is strong.
+ * A fast check that finds most strong long passwords. zxcvbn splits a text into patterns. In 20 characters or more, up to
+ * three easy patterns show at one of the ends. If neither end can be part of an easy pattern, the text is strong.
  */
 
 export const STRONG_GUESSES = 1e8
 const END_LENGTH = 10
-/** A cut word can have another rank than in its dictionary. */
+/** A cut word can rank differently than in its dictionary. */
 const MIN_GUESSES_OF_END = 10 * STRONG_GUESSES
-/** Repetitions that the two ends do not show. */
+/** The two ends do not show such repetitions. */
 const REPEATED = /(.{6,})\1/s
-/** A sequence of words, such as months, can be cut within a word. Shorter parts do not matter. */
+/** An end can cut a name in a sequence, such as a month. Shorter parts do not matter. */
 const MIN_CUT_NAME = 4
 
 export function createStrongEnds({
@@ -27,12 +26,11 @@ export function createStrongEnds({
     dictionary: { months: names, cut: [...cutWords(dictionary), ...cutNames(names)] },
     graphs,
   })
-  // Written with these, an end has fewer letters of its word than the cut one.
+  // With these, an end has fewer letters of its word than the cut word.
   const longSubstitutions = Object.values(options.l33tTable)
     .flat()
     .filter(({ length }) => length > 1)
 
-  /** False also if it cannot tell. */
   return (text: string, hints: string[]): boolean => {
     if (text.length < 2 * END_LENGTH || REPEATED.test(text)) return false
     if (longSubstitutions.some((substitution) => text.toLowerCase().includes(substitution))) return false

@@ -1,6 +1,6 @@
 import { Secret, TOTP } from 'otpauth'
 
-/** Codes of authenticator apps (RFC 6238): SHA-1, 6 digits, 30 seconds, which every app supports. */
+/** Codes of authenticator apps (RFC 6238), with the parameters that every app supports. */
 
 const SECRET_BYTES = 20
 const PARAMETERS = { algorithm: 'SHA1', digits: 6, period: 30 } as const
@@ -11,7 +11,7 @@ export function newTotpSecret(randomBytes: (size: number) => Buffer): Buffer {
   return randomBytes(SECRET_BYTES)
 }
 
-/** A colon separates issuer and account in the label, so neither contains one (Key URI format). An email never does. */
+/** A colon separates issuer and account (Key URI format), so the issuer must not contain one. Emails never do. */
 export function describeTotp(
   secret: Buffer,
   { issuer: companyName, email }: { issuer: string; email: string },
@@ -21,10 +21,10 @@ export function describeTotp(
   return { secret: totp.secret.base32, uri: totp.toString() }
 }
 
-/** The step of a code, in units of 30 s since 1970; null if no step of the window has it. */
+/** The step of the code, in units of 30 s since 1970, or null. */
 export function matchTotp(secret: Buffer, typed: string, now: number): number | null {
   const code = normalizeCode(typed)
-  // The library throws for six characters that are more than six bytes.
+  // The library throws for six characters with more than six bytes.
   if (!/^[0-9]{6}$/.test(code)) return null
   const given = { ...PARAMETERS, secret: toSecret(secret), token: code, timestamp: now, window: WINDOW }
   const delta = TOTP.validate(given)
@@ -43,13 +43,11 @@ function toSecret(secret: Buffer): Secret {
   return new Secret({ buffer: new Uint8Array(secret).buffer })
 }
 
-/** Codes as people type and paste them: from a word processor, with a keyboard for full-width or Arabic digits. */
-
-/** Spaces, dashes, and format characters. A Japanese keyboard has the prolonged sound mark where others have the hyphen. */
+/** A Japanese keyboard has the prolonged sound mark (30fc) in the place of the hyphen. */
 const IGNORED = /[\p{White_Space}\p{Dash}\p{Cf}\u30fc]/gu
 const DIGIT = /\p{Nd}/u
 
-/** The plain form of a code. Every code passes through here before it is checked. */
+/** People paste codes from word processors, and type them with full-width or Arabic digits. */
 export function normalizeCode(text: string): string {
   return text
     .normalize('NFKC')
@@ -57,11 +55,11 @@ export function normalizeCode(text: string): string {
     .replace(/[^\p{ASCII}]/gu, (character) => (DIGIT.test(character) ? decimalOf(character) : character))
 }
 
-/** NFKC leaves digits such as the Arabic ones. In Unicode, the digits of a script are a row of ten that begins with the zero. */
+/** NFKC keeps Arabic digits. In Unicode, each script has its ten digits in a row, from zero. */
 function decimalOf(digit: string): string {
   const point = digit.codePointAt(0) ?? 0
   let value = 0
   while (DIGIT.test(String.fromCodePoint(point - value - 1))) value += 1
-  // Rows can touch.
+  // Rows can be adjacent.
   return String(value % 10)
 }

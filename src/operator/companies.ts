@@ -13,20 +13,20 @@ import { endCompanySessions } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
 import { hashFirstPassword, linkToFirstPassword, type NewAccountContext } from './users.ts'
 
-/** Acts of operators on companies, audited in their transactions. @throws Problem not_found without the company */
+/** Operators' acts on companies, audited in the same transaction. @throws Problem not_found */
 
 interface NewCompany {
-  /** If this company exists, nothing is done, and the returned `userId` names no user. */
+  /** If the company exists, nothing happens, and the returned `userId` is not a user's. */
   companyId?: string | undefined
   name: string
   plan?: string | undefined
   adminEmail: string
   adminName?: string | undefined
-  /** Default: the admin chooses one by the link that is returned. */
+  /** By default, the returned link lets the admin choose one. */
   password?: string | undefined
 }
 
-/** In trial, with an admin whose e-mail counts as verified. @throws Problem invalid_request */
+/** Starts a trial. The admin's email counts as verified. @throws Problem invalid_request */
 export async function createCompany(
   context: NewAccountContext,
   { companyId: id, plan, password, ...given }: NewCompany,
@@ -70,7 +70,6 @@ export async function changeSubscription(
   await changing.catch(explainUnknownName)
 }
 
-/** The policy on second factors, which is changed before if one is given. */
 export async function companySecurity(
   context: ActContext,
   companyId: string,
@@ -80,7 +79,7 @@ export async function companySecurity(
   return await requireSecurity(context.db, companyId)
 }
 
-/** The newest, at most `max` of each. With an e-mail, those about the user who has it, and those that name it. */
+/** At most `max` of each, newest first. An email selects entries about its user and entries that name it. */
 export async function readAudit(
   db: Executor,
   companyId: string,

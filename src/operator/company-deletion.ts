@@ -8,7 +8,7 @@ import { codeOf, isOutage } from '../database/faults.ts'
 import { type ActContext, asOperator } from '../session/acts.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
-/** First a mark, from whose commit on nobody is let in, then the rows in bounded statements; housekeeping goes on with it. */
+/** A committed mark shuts everyone out first. Then bounded statements delete the rows, or housekeeping finishes it. */
 
 const FOREIGN_KEY_VIOLATION = '23503'
 const MAX_LISTED = 1_000
@@ -25,11 +25,10 @@ export async function deleteCompany(context: ActContext, companyId: string) {
 
 interface Run {
   signal?: AbortSignal | undefined
-  /** Of one company; the run goes on with the others. */
   onFailure(error: unknown): void
 }
 
-/** Of companies opened before `before` that nobody has verified, and of deletions that have begun. Returns how many are gone. */
+/** Deletes companies from before `before` that nobody verified, and finishes deletions. Returns how many are gone. */
 export async function deleteDueCompaniesAcrossCompanies(
   { db, system }: ActContext,
   { before, now, ...run }: Run & { before: Date; now: number },
@@ -45,7 +44,7 @@ export async function deleteDueCompaniesAcrossCompanies(
   })
 }
 
-/** Runs `act` for each company, until the signal aborts or the database is away; returns for how many it is true. */
+/** Counts for how many companies `act` returns true. Stops if the database is down. */
 async function countEach(
   companyIds: string[],
   { signal, onFailure }: Run,
@@ -64,15 +63,15 @@ async function countEach(
   return count
 }
 
-/** Another instance still deletes rows that refer to these. It, or the next run, deletes these too. */
+/** A different instance still deletes rows that refer to these. It or the next run deletes them. */
 function unlessOthersDelete(error: unknown): void {
   if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }
 
-/** False if somebody has verified an e-mail meanwhile, or another instance has marked the company. */
+/** False if someone just verified an email, or if a different instance marked the company. */
 async function markUnverified({ db, system }: ActContext, companyId: string, now: number): Promise<boolean> {
   return await transact(db, async (tx, rollBack) => {
-    // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
+    // Tokens first, like verifying an email and accepting an invitation, so that only one of these succeeds.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')
     if (!(await companies.markUnverified(tx, companyId))) throw rollBack(false)
     await releaseHandles(tx, companyId, new Date(now))
@@ -83,7 +82,6 @@ async function markUnverified({ db, system }: ActContext, companyId: string, now
 }
 
 const BEFORE_USERS = [
-  // Some of it names users.
   'one_time_tokens',
   'invitations',
   'mail_outbox',

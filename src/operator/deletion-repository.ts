@@ -3,18 +3,17 @@ import type { Executor, Tx } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { NIL_ID } from '../system.ts'
 
-/** Deletes rows by age or by company, in bounded statements so that locks are short, or all. Each returns how many. */
+/** Deletes rows by age or by company, in bounded statements, so that locks are short. Functions return how many. */
 
 const BATCH = 1_000
 
 type Column<Name extends keyof Database> = keyof Database[Name] & string
 
-/** By what rows are locked, in this order, and deleted. */
 const KEYS = {
   events: ['company_id', 'event_id'],
   sessions: ['company_id', 'session_id'],
   known_clients: ['company_id', 'user_id', 'kind', 'digest'],
-  // Not the primary key: all statements lock the tokens of a company in the order of their hashes.
+  // Not the primary key: all statements lock a company's tokens in the order of their hashes.
   one_time_tokens: ['company_id', 'token_hash'],
   invitations: ['company_id', 'invitation_id'],
   mail_outbox: ['company_id', 'mail_id'],
@@ -40,14 +39,12 @@ type Table = keyof typeof KEYS
 export type Lapse = {
   [Name in Table]: {
     table: Name
-    /** Since when a row is not needed: a column, or the first of several that is set. */
+    /** Of several columns, the first that is set. */
     since: Column<Name> | readonly Column<Name>[]
-    /** Rows in which this column is set stay. */
     unless?: Column<Name>
   }
 }[Table]
 
-/** Deletes rows that are not needed since before `before`, but for locked ones, until the signal aborts. */
 export async function deleteLapsedAcrossCompanies(
   db: Executor,
   { table, since, unless }: Lapse,
@@ -62,7 +59,7 @@ export async function deleteLapsedAcrossCompanies(
   return await deleteRepeatedly(db, table, locked, signal)
 }
 
-/** Until the signal aborts. Locks rows in key order, so that two statements never deadlock. */
+/** Locks rows in key order, so that two statements never deadlock. */
 export async function deleteOfCompany(
   db: Executor,
   companyId: string,
@@ -70,14 +67,13 @@ export async function deleteOfCompany(
   signal?: AbortSignal,
 ): Promise<number> {
   const key = listOf(KEYS[table])
-  // As the index of the table has it, so that no batch sorts the rest.
+  // In the order of the table's index, so that batches do not sort all rows that are left.
   const order = table === 'events' ? sql`company_id, event_id using ~<~` : key
   const locked = sql`
     select ${key} from ${sql.table(table)} where company_id = ${companyId} order by ${order} limit ${BATCH} for update`
   return await deleteRepeatedly(db, table, locked, signal)
 }
 
-/** `locked` selects the keys of a batch. */
 async function deleteRepeatedly(
   db: Executor,
   table: Table,
@@ -101,20 +97,14 @@ function listOf(columns: readonly string[]): RawBuilder<unknown> {
 
 const SESSIONS = 5_000
 
-/**
- * Superseded sessions of service accounts are deleted this much earlier than other sessions. A fleet signs in instead of keeping
- * its sessions, and then each sign-in supersedes one.
- */
+/** Superseded sessions of service accounts go early: each sign-in of a fleet that does not keep its sessions adds one. */
 const headStart = sql`case
   when end_reason = 'superseded' and (
     select kind from users u where u.company_id = s.company_id and u.user_id = s.user_id
   ) = 'service' then interval '29 days'
   else interval '0' end`
 
-/**
- * Those that ended before `before`. Reads all sessions in key order, a batch a statement: an index on their end would slow down
- * each refresh.
- */
+/** Reads all sessions in key order, because an index on their end would slow down each refresh. */
 export async function deleteSessionsAcrossCompanies(
   db: Executor,
   before: Date,
@@ -148,10 +138,7 @@ export async function deleteSessionsAcrossCompanies(
 
 const EVENTS = 5_000
 
-/**
- * Deletes events that were received before `before`, in the order of the feed and up to the first that was not, and notes
- * the last one for cursors. Of two at a time, one does nothing.
- */
+/** Deletes in feed order, up to the first event that is too new, and notes the last one for cursors. */
 export async function deleteEventsAcrossCompanies(
   db: Executor,
   before: Date,
@@ -159,7 +146,7 @@ export async function deleteEventsAcrossCompanies(
 ): Promise<number> {
   let deleted = 0
   for (let last = 1; last > 0 && !signal?.aborted; deleted += last) {
-    // The first statement also finds those that others had locked. For the rest, what is deleted would be read again.
+    // The first statement starts over, for rows that were locked before. The others skip what is already deleted.
     const start = deleted === 0 ? sql`1` : sql`(select greatest(1, deleted_position) from event_feed)`
     const { numAffectedRows = 0n } = await sql`
       with feed as (select from event_feed for update skip locked), old as (
@@ -199,7 +186,7 @@ export async function deleteEventsAcrossCompanies(
   return deleted
 }
 
-// These two are for when no instance runs.
+/** Only while no instance runs. */
 export async function deleteAllAcrossCompanies(tx: Tx, table: Table): Promise<number> {
   const { numDeletedRows } = await tx.deleteFrom(table).executeTakeFirst()
   return Number(numDeletedRows)
@@ -214,18 +201,17 @@ export async function deleteUnsentMailsAcrossCompanies(tx: Tx): Promise<number> 
   return Number(numDeletedRows)
 }
 
-/** Makes the partitions of the coming months, and drops those that are older than the retention; returns how many. */
 export async function maintainAuditTrail(db: Executor, retentionDays: number): Promise<number> {
-  // The function decides by the clock of the database, and keeps the trail for at least 90 days.
+  // It also adds the partitions of the next months. Its clock is the database's, and it keeps at least 90 days.
   const { dropped } = await db
     .selectNoFrom(({ fn, val }) => fn<number>('maintain_audit_trail', [val(retentionDays)]).as('dropped'))
     .executeTakeFirstOrThrow()
   return dropped
 }
 
-/** So that events to come are behind all that readers have seen, and belong to this cluster. */
+/** New events then come after all that readers have seen, and belong to this cluster. */
 export async function beginEventEra(tx: Tx): Promise<void> {
-  // Whoever stores events of the era before has committed then, or does so in this one.
+  // Transactions that store events commit before this, or wait and use the new era.
   await sql`lock table events in share mode`.execute(tx)
   await sql`select begin_event_era(timeline) from event_feed`.execute(tx)
 }

@@ -17,7 +17,7 @@ import {
   deleteUnsentMailsAcrossCompanies,
 } from './deletion-repository.ts'
 
-/** Acts of operators on what belongs to no company: platform clients, keys, all sessions, a restored backup. */
+/** Operators' acts across companies: platform clients, keys, all sessions, a restored backup. @throws Problem not_found */
 
 type KeyContext = ActContext & Pick<Context, 'sealer'>
 
@@ -26,7 +26,7 @@ async function onPlatform<Result>(context: ActContext, work: (act: Act, at: Date
   return await asOperator(context, { companyId: PLATFORM, now }, (act) => work(act, new Date(now)))
 }
 
-/** A client with its secret, which is shown this once. @throws Problem invalid_request */
+/** Only this returns the secret. @throws Problem invalid_request */
 export async function createClient(context: ActContext, given: { name: string; scopes: string[] }) {
   const name = checkName('name', given.name)
   const unknown = given.scopes.find((scope) => !SCOPES.some((known) => known === scope))
@@ -42,7 +42,7 @@ export async function createClient(context: ActContext, given: { name: string; s
   return { ...client, secret }
 }
 
-/** Both secrets work, until this is finished or done again. @throws Problem not_found */
+/** Both secrets work until `finishRotation`, or the next rotation. */
 export async function rotateClient(context: ActContext, id: string) {
   const { secret, secretHash } = newSecret(context)
   const client = await onPlatform(context, async ({ tx, audit }) => {
@@ -53,7 +53,6 @@ export async function rotateClient(context: ActContext, id: string) {
   return { ...client, secret }
 }
 
-/** Only the newest secret works from then on. @throws Problem not_found */
 export async function finishRotation(context: ActContext, id: string) {
   return await onPlatform(context, async ({ tx, audit }) => {
     const client = requireClient(await clients.removeFormerSecret(tx, id))
@@ -62,7 +61,6 @@ export async function finishRotation(context: ActContext, id: string) {
   })
 }
 
-/** @throws Problem not_found */
 export async function deleteClient(context: ActContext, id: string): Promise<void> {
   await onPlatform(context, async ({ tx, audit }) => {
     const { name } = requireClient(await clients.deleteClient(tx, id))
@@ -83,10 +81,7 @@ function requireClient(client: clients.PlatformClient | undefined): clients.Plat
   throw new Problem('not_found', 'There is no such client; `client list` shows them.')
 }
 
-/**
- * Seals again what a former master key sealed, and adds the next key for access tokens.
- * @throws DecryptionError if a sealed value does not open with the configured master keys
- */
+/** @throws DecryptionError if a sealed value does not open with the configured master keys */
 export async function rotateKeys(context: KeyContext) {
   const { db, sealer } = context
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
@@ -100,7 +95,7 @@ export async function rotateKeys(context: KeyContext) {
   return { keyId, signsFrom, resealedSecrets, resealedFactors }
 }
 
-/** Retires a leaked key: its tokens fail immediately. If it signs, a new one replaces it. @throws Problem not_found */
+/** Retires a leaked key: its tokens fail immediately. If it signs, a new one replaces it. */
 export async function retireKey(context: KeyContext, keyId: string) {
   return await onPlatform(context, async ({ tx, audit }, at) => {
     const successor = await revokeKey(tx, context, keyId, at)
@@ -111,7 +106,6 @@ export async function retireKey(context: KeyContext, keyId: string) {
   })
 }
 
-/** As after the restore of a backup, in which sessions are live that have ended since. Returns how many companies. */
 export async function endAllSessions(context: ActContext): Promise<number> {
   return await onPlatform(context, async ({ tx, audit }) => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
@@ -120,13 +114,9 @@ export async function endAllSessions(context: ActContext): Promise<number> {
   })
 }
 
-/**
- * Invalidates what a restored backup has brought back, and says what else to look at, which nothing in the database tells.
- * To be called before an instance starts; a second time it does the same again.
- * @throws DecryptionError, and changes nothing, if the keys of the backup do not open with the configured master keys
- */
+/** Run it before an instance starts. @throws DecryptionError, changing nothing, if the backup has different master keys */
 export async function settleRestored(context: KeyContext) {
-  // With other master keys no instance could start.
+  // First, because no instance can start with the wrong master keys.
   await resealKeys(context.db, context.sealer)
   const voided = await onPlatform(context, async ({ tx, audit }, at) => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
@@ -146,7 +136,6 @@ export async function settleRestored(context: KeyContext) {
   return { ...voided, check: TO_CHECK }
 }
 
-/** What is as it was at the time of the backup, and the requests that changed it since. */
 const TO_CHECK = [
   'Find these requests in the log since the backup, with a status below 300: companyId, userId and memberId say whom they concern. If the former database can still be read, its table audit_events tells the same.',
   'Signing secrets that were replaced: the former one is good again, and the newer one is refused. Make another. In the log: POST /api/auth/webhook-secret/regenerate',

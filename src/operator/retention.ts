@@ -10,7 +10,7 @@ import {
   maintainAuditTrail,
 } from './deletion-repository.ts'
 
-/** What is deleted by age. Runs can be interrupted, and go beside each other: each skips the locked rows of the others. */
+/** Deletes rows by age. Runs can be interrupted and can overlap: each skips the rows that others lock. */
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
@@ -20,15 +20,15 @@ const RETENTION = [
   {
     name: 'invitations',
     table: 'invitations',
-    // The latter two: one that was never sent.
+    // The other two are for invitations that were never sent.
     since: ['expires_at', 'renewed_at', 'created_at'],
     keptMs: 7 * DAY_MS,
   },
-  // The clocks of instances differ, and a deleted counter starts again at zero.
+  // Not 0, because clocks differ and a deleted counter starts again at zero.
   { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
   { name: 'mails', table: 'mail_outbox', since: ['sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
-  // Of the 90 that are shown, and of the oldest until all of it has lapsed.
+  // 90 are shown, and the oldest must end first.
   { name: 'auditDays', table: 'audit_days', since: 'day', keptMs: 92 * DAY_MS },
   { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
@@ -39,7 +39,6 @@ const RETENTION = [
   { name: 'formerHandles', table: 'company_handles', since: 'reserved_until', keptMs: 0 },
   { name: 'mailboxCodes', table: 'mailbox_codes', since: 'expires_at', keptMs: 5 * MINUTE_MS },
   {
-    // Authenticator apps that were begun and not confirmed, for longer than it can take.
     name: 'unconfirmedFactors',
     table: 'second_factors',
     since: 'created_at',
@@ -48,13 +47,12 @@ const RETENTION = [
   },
 ] as const satisfies (Lapse & { name: string; keptMs: number })[]
 
-/** How long a company waits for the first of its users to verify an e-mail. */
 const UNVERIFIED_KEPT_MS = 7 * DAY_MS
 const SESSIONS_KEPT_MS = 30 * DAY_MS
 
 type Step = (typeof RETENTION)[number]['name'] | 'sessions' | 'events' | 'companies' | 'auditMonths'
 
-/** The rest was done. The message has codes only, since messages of the database quote values. */
+/** The other steps succeeded. The message has only codes, because database messages quote values. */
 export class HousekeepingError extends Error {
   override name = 'HousekeepingError'
 
@@ -73,7 +71,6 @@ type Options = Pick<Context, 'db' | 'system'> & {
   config: Pick<Config, 'auditRetentionDays' | 'eventRetentionDays'>
 }
 
-/** Events that are older than the retention; none without one. Returns how many. */
 export async function pruneEventsAcrossCompanies(
   { db, config: { eventRetentionDays: days } }: Pick<Options, 'db' | 'config'>,
   now: number,
@@ -82,7 +79,7 @@ export async function pruneEventsAcrossCompanies(
   return days === undefined ? 0 : await deleteEventsAcrossCompanies(db, new Date(now - days * DAY_MS), signal)
 }
 
-/** Runs until nothing is left, or the signal aborts. @throws HousekeepingError at the end, if a step or a company failed */
+/** @throws HousekeepingError at the end if a step or a company failed */
 export async function pruneAcrossCompanies(
   { db, system, config }: Options,
   now: number,

@@ -26,16 +26,15 @@ import { issuePrintedReset } from '../one-time-token/service.ts'
 import { type Act, type ActContext, asOperator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 
-/** Acts of operators on users, audited in their transactions. @throws Problem not_found without company or user */
+/** Operators' acts on users, audited in the same transaction. @throws Problem not_found */
 
 type NamedUser = { userId: string } | { email: string }
 
 interface NewUser {
   email: string
-  /** Default: the e-mail. */
   name?: string | undefined
   role: string
-  /** Default: the person chooses one by the link that is returned. */
+  /** By default, the returned link lets the user choose one. */
   password?: string | undefined
 }
 
@@ -45,7 +44,7 @@ export type NewAccountContext = ActContext &
     config: { cell: string | undefined; pagesUrl: string }
   }
 
-/** The e-mail counts as verified. @throws Problem invalid_request */
+/** The email counts as verified. @throws Problem invalid_request */
 export async function createUser(
   context: NewAccountContext,
   companyId: string,
@@ -70,7 +69,7 @@ export async function createUser(
   return await creation.catch(explainUnknownName)
 }
 
-/** Of accounts whose users choose a password by a link. None is generated: whoever saw it printed could use it for good. */
+/** Until the user chooses one by the link. Anyone who saw a printed password could keep using it. */
 const NO_PASSWORD = ''
 
 /** @throws Problem invalid_request */
@@ -84,7 +83,6 @@ export async function hashFirstPassword(
   return await context.hasher.hash(password)
 }
 
-/** Nothing if the account has a password. */
 export async function linkToFirstPassword(
   tx: Tx,
   { system, config }: Pick<NewAccountContext, 'system' | 'config'>,
@@ -123,7 +121,6 @@ export async function changeUserRole(context: ActContext, companyId: string, use
   return await onMember(context, by, change, work).catch(explainUnknownName)
 }
 
-/** Lets a user sign in again after wrong passwords or codes, from wherever they came. */
 export async function unlockUser(
   context: ActContext & { config: { limits: Limits } },
   companyId: string,
@@ -143,7 +140,7 @@ export async function unlockUser(
   })
 }
 
-/** Of a service member, as admins can. The password is shown this once. */
+/** Only this returns the password. */
 export async function replaceServicePassword(
   context: Parameters<typeof replacePasswordAs>[0],
   companyId: string,
@@ -155,7 +152,6 @@ export async function replaceServicePassword(
   return { userId, ...(await replacePasswordAs(context, by, userId, previousValidSeconds)) }
 }
 
-/** As admins can do for all members but themselves. */
 export async function resetSecondFactors(context: ActContext, companyId: string, user: NamedUser) {
   const by = { companyId, now: context.system.now() }
   const found = await requireUser(context.db, companyId, user)
@@ -178,7 +174,7 @@ export async function requireUser(db: Executor, companyId: string, user: NamedUs
   return found
 }
 
-/** @throws Problem not_found also unless the company is active, already_member, quota_reached, invalid_request */
+/** @throws Problem not_found if the company is not active, already_member, quota_reached, invalid_request */
 export async function invite(
   context: ActContext & { config: Pick<Config, 'quotas'> },
   companyId: string,

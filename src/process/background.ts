@@ -8,11 +8,11 @@ import { showFeedLag } from '../platform/feed.ts'
 import { settleLapsedAcrossCompanies } from '../sign-in/lapsed.ts'
 import { randomFraction } from '../system.ts'
 
-/** What a machine does once, however many processes answer requests: it sends mail, settles and prunes, and shows how late the feed is. */
+/** Jobs that run once per machine, however many processes serve requests. */
 
 const PRUNE_EVERY_MS = 3_600_000
 const SETTLE_EVERY_MS = 60_000
-/** Events can come by thousands a second, so each time deletes few of them. */
+/** Thousands of events can arrive per second. Frequent runs delete few of them each. */
 const PRUNE_EVENTS_EVERY_MS = 60_000
 
 export function startBackground(
@@ -41,7 +41,7 @@ export function startBackground(
   repeat(PRUNE_EVENTS_EVERY_MS, 'events that are older than the retention could not be deleted', async () => {
     await pruneEventsAcrossCompanies({ db, config }, system.now(), stopping.signal)
   })
-  /** The first time is random, so that machines do not work all at once. */
+  /** The first delay is random, so that machines do not all run at the same time. */
   function repeat(everyMs: number, failure: string, work: () => Promise<void>): void {
     async function run(): Promise<void> {
       if (stopping.signal.aborted) return
@@ -51,7 +51,6 @@ export function startBackground(
     setTimeout(run, everyMs * randomFraction(system)).unref()
   }
   return {
-    /** Begins nothing new. Resolves when the mail in progress is sent or handed back. */
     async stop() {
       stopping.abort()
       await Promise.all([mail.stop(), settling.catch(() => {})])

@@ -4,12 +4,11 @@ import type { Config } from '../config/config.ts'
 
 type HostAndPort = Config['listen']
 
-/** Its message says what keeps the process from starting, and what to change. */
 export class StartError extends Error {
   override name = 'StartError'
 }
 
-/** `listener` is how its variables begin. @throws StartError that names them */
+/** @throws StartError that names the variables, which start with `listener` */
 export async function listenAs<T>(
   listener: '' | 'OPS_' | 'PLATFORM_',
   at: HostAndPort,
@@ -25,7 +24,7 @@ export async function listenAs<T>(
   }
 }
 
-/** Any for 0. What listens shares its port, so it would not notice that another service has it. @throws with the code EADDRINUSE */
+/** Our listeners share ports, so they would not notice a different service on theirs. @throws with the code EADDRINUSE */
 export async function findFreePort(at: HostAndPort): Promise<number> {
   const probe = createServer().listen(at)
   await once(probe, 'listening')

@@ -22,12 +22,9 @@ import { startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { createWorkers, openWorkerEnd } from './workers.ts'
 
-/**
- * The process: it opens configuration, database and listeners, and serves until a signal. Then it drains: it
- * takes requests for a while longer, finishes them, and exits. With several WORKERS it is their primary.
- */
+/** Opens configuration, database, and listeners, and serves until a signal. Then it drains: finishes requests, and exits. */
 
-/** A terminal and npm both pass Ctrl-C on: within this time, that is one signal. */
+/** Ctrl-C can arrive twice, from the terminal and from npm. */
 const SAME_SIGNAL_MS = 1_000
 const EXIT_DEADLINE_MS = 9_500
 
@@ -38,11 +35,11 @@ interface Context extends Opened {
   stop: ReturnType<typeof stopOnSignals>
 }
 
-/** A further signal more than a second later ends the process immediately. SIGHUP is that of a terminal that closes. */
+/** A later second signal ends the process immediately. A terminal that closes sends SIGHUP. */
 function stopOnSignals() {
   const stop = new AbortController()
   let firstAt = 0
-  /** Also by the primary, since a service manager can signal all processes of a group together. */
+  /** Workers get it from their primary too. A service manager may signal all processes of the group. */
   function now(reason: string): void {
     if (!stop.signal.aborted) firstAt = performance.now()
     stop.abort(reason)
@@ -55,12 +52,9 @@ function stopOnSignals() {
   return { signal: stop.signal, now }
 }
 
-/**
- * No request caught it, so nothing is known about the state of the process (ASVS 16.5.4). Node's own report on standard
- * error is no log line, and has the values that a database error quotes.
- */
+/** Outside a request, the state of the process is unknown (ASVS 16.5.4). Node's own report would quote database values. */
 function endOnExceptions(logStream: LogStream): void {
-  // Whatever LOG_LEVEL is: a process never ends without a reason.
+  // LOG_LEVEL must not hide the reason.
   const log = createLog('fatal', logStream)
   process.on('uncaughtException', (error: unknown, origin) => {
     log.fatal({ err: error, origin }, 'exception outside a request')
@@ -79,7 +73,6 @@ async function run(system: System, logStream: LogStream, stop: Context['stop']):
   const log = createLog(opened.config.logLevel, logStream)
   const context = { ...opened, system, logStream, log, stop }
   try {
-    // Before anything is migrated, or served.
     if (opened.config.hasPages) await findPages()
     stop.signal.throwIfAborted()
     const service = await (cluster.isWorker ? startWorker(context) : startMachine(context))
@@ -94,7 +87,6 @@ async function run(system: System, logStream: LogStream, stop: Context['stop']):
   }
 }
 
-/** `drain` of what is started resolves when all that has begun is finished. */
 async function startWorker(context: Context) {
   const registry = createRegistry()
   showProcess(registry, 'worker', context.connection)
@@ -102,11 +94,10 @@ async function startWorker(context: Context) {
   const serving = await startServing({ ...context, registry })
   end.serving(serving)
   const { drainDelaySeconds } = context.config
-  // Without its primary it leaves at once: what starts the service again needs the port.
+  // Without a primary there is no delay: the restarted service needs the port.
   return { drain: () => serving.drain(end.hasPrimary() ? drainDelaySeconds * 1000 : 0) }
 }
 
-/** Starts what a machine has once, and what answers requests: this process, or its workers. */
 async function startMachine(context: Context) {
   const { config, connection, logStream, log, stop } = context
   const { db } = connection
@@ -153,24 +144,23 @@ async function openDemo({ config, connection: { db }, system }: Context) {
 
 function prepareWorkers(context: Context, registry: Registry) {
   const { config, env, databaseUrl } = context
-  // As many passwords at a time as there are cores; one thread is left for other work.
   const hashes = Math.min(availableParallelism(), config.threads - 1)
   const envs = Array.from({ length: config.workers }, (_, n) => {
     const share = Math.floor(hashes / config.workers) + (n < hashes % config.workers ? 1 : 0)
     const threads = String(Math.max(1, share) + 1)
-    // PUBLIC_URL contains PORT by default, and only the first worker gets 0: issuers would differ.
+    // The default PUBLIC_URL contains PORT, and only the first worker gets 0, so issuers would differ.
     const shared = { PUBLIC_URL: config.publicUrl, ...(!config.databaseUrl && { DATABASE_URL: databaseUrl }) }
     return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
   const { signal } = context.stop
   const workers = createWorkers({ ...context, registry, envs, signal })
-  // If this process fails instead, the workers notice, and drain.
+  // If this process crashes instead, the workers notice and drain.
   process.on('exit', () => signal.aborted && workers.kill())
   return workers
 }
 
 async function warnOfConnections({ workers, databasePoolSize }: Config, db: Executor): Promise<string[]> {
-  // The primary has as many at most, for mail and housekeeping, and two of its own.
+  // The primary uses up to a pool for its jobs, and two more connections.
   const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + workers * AUDIT_POOL_SIZE + 2
   const capacity = await readConnectionCapacity(db)
   if (capacity === null || most <= capacity) return []
@@ -187,7 +177,7 @@ endOnExceptions(logStream)
 try {
   await run(realSystem, logStream, stop)
 } catch (error) {
-  // A start that was stopped has not failed, whatever was broken off.
+  // A start that was stopped by a signal has not failed.
   if (!stop.signal.aborted) {
     console.error(explain(error) ?? error)
     process.exitCode = 1

@@ -6,9 +6,7 @@ import type { Connection } from '../database/connect.ts'
 import { showHashing } from '../http/metrics.ts'
 import { createLimitedHasher } from '../limits/admission.ts'
 
-/** What each process that answers requests has: the app, its listeners, and its password hashing. */
-
-/** Longer than the last request takes to come, and to be answered (http/deadline.ts). */
+/** Longer than a request can take (http/deadline.ts). */
 const DRAIN_DEADLINE_MS = 8_000
 const LONGEST_ARRIVAL_MS = 1_000
 
@@ -17,7 +15,7 @@ type Options = Omit<Parameters<typeof buildApp>[0], 'db' | 'auditDb' | 'hasher'>
 /** @throws the error of a port that is in use */
 export async function startServing({ connection, ...options }: Options & { connection: Connection }) {
   const { config, registry } = options
-  // One of libuv's threads is left for DNS look-ups and files.
+  // One libuv thread stays free for DNS and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
   const { db, auditDb } = connection
@@ -26,7 +24,7 @@ export async function startServing({ connection, ...options }: Options & { conne
   for (const each of [app, platform]) {
     each.addHook('preClose', () => takeLastRequests(each.server, takingMs))
   }
-  // Linux shares out connections between sockets, and so between workers. Elsewhere, the primary does.
+  // On Linux, the kernel spreads connections over the workers' sockets. Elsewhere, the primary does.
   const shared = { reusePort: process.platform === 'linux' }
   const listenTextResolver = (url: string) => `Platform listener at ${url}`
   const platformUrl = await platform.listen({ ...config.platformListen, ...shared, listenTextResolver })
@@ -35,7 +33,6 @@ export async function startServing({ connection, ...options }: Options & { conne
     platformUrl,
     url,
     isServing: () => true,
-    /** Takes requests for so long, finishes those in progress, and closes. */
     async drain(delayMs: number) {
       takingMs = delayMs
       setTimeout(() => {
@@ -46,10 +43,7 @@ export async function startServing({ connection, ...options }: Options & { conne
   }
 }
 
-/**
- * Before the listener closes: takes requests for `delayMs`, and then all that were sent until now. Else connections that
- * wait to be accepted would be reset, and those whose request is not read yet, since they count as idle.
- */
+/** Closing the listener resets connections that are not accepted yet or count as idle: their request is not read yet. */
 async function takeLastRequests(server: Server, delayMs: number): Promise<void> {
   if (delayMs > 0) await sleep(delayMs)
   let accepted = 0
@@ -61,7 +55,7 @@ async function takeLastRequests(server: Server, delayMs: number): Promise<void> 
   let before: number
   do {
     before = accepted
-    // A turn of the event loop accepts some connections, and reads from all that were accepted before.
+    // One turn accepts some connections, and reads from those accepted before.
     await nextTurn()
     await nextTurn()
   } while (accepted > before && performance.now() < deadline)

@@ -15,9 +15,7 @@ import { StartError } from './listen.ts'
 import { MASTER_KEY_FILE, openLocalMasterKey } from './local/data-folder.ts'
 import { startEmbeddedPostgres } from './local/postgres.ts'
 
-/** Opens configuration, database and keys, in the same way for the service and the operator command line. */
-
-/** Of the certificate that signed the server's (OpenSSL, openssl-verification-options). */
+/** OpenSSL, openssl-verification-options. */
 const UNKNOWN_CA =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?))$/
 
@@ -25,14 +23,12 @@ const PROJECT = resolve(import.meta.dirname, '../..')
 
 export type Opened = Awaited<ReturnType<typeof open>>
 
-/** What only the service has: a command can run beside it. */
 interface Service {
   onIdleError(error: Error): void
-  /** Ends the start. */
   signal: AbortSignal
 }
 
-/** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
+/** @throws an error for `explain` */
 export async function open(env: NodeJS.ProcessEnv, system: System, service?: Service) {
   const { variables, config } = load(env)
   const { connection, databaseUrl } = await openDatabase(config, system, service)
@@ -45,7 +41,6 @@ export async function open(env: NodeJS.ProcessEnv, system: System, service?: Ser
   }
 }
 
-/** Needs no keys. @throws ConfigError, or an error of what it opens */
 export async function openForMigrations(env: NodeJS.ProcessEnv, system: System): Promise<Connection> {
   return (await openDatabase(load(env, ['DATABASE_URL']).config, system)).connection
 }
@@ -58,11 +53,11 @@ function load(env: NodeJS.ProcessEnv, required?: readonly string[]) {
 
 export function readVariables(env: NodeJS.ProcessEnv) {
   const { variables, faults } = readEnvFile(join(PROJECT, '.env'))
-  // libuv does not read the file, so its variable counts only in the environment.
+  // libuv reads this one from the environment only.
   return { variables: mergeVariables({ ...variables, UV_THREADPOOL_SIZE: undefined }, env), faults }
 }
 
-/** Of the configured Postgres, or of the embedded one, which `close` stops, unless another process owns it. */
+/** `close` also stops the embedded Postgres if this process owns it. */
 async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
   { randomBytes }: System,
@@ -87,13 +82,13 @@ async function openMasterKeys(
   service?: Service,
 ): Promise<MasterKey[]> {
   if (masterKeys.length > 0) return masterKeys
-  // What a command would seal with a key of its own, no service could open.
+  // The service could not open what a command seals with a new key.
   if (databaseUrl && !service && !existsSync(join(dataDir, MASTER_KEY_FILE)))
     throw new ConfigError('MASTER_KEYS: is missing; set those of the service on this database')
   return [await openLocalMasterKey(dataDir, system)]
 }
 
-/** Null for a failure that needs its stack; otherwise a text for the operator. */
+/** A text for the operator, or null for a failure that needs its stack. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const isExplained = [

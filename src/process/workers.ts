@@ -8,12 +8,9 @@ import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
 import type { System } from '../system.ts'
 
-/**
- * With several WORKERS: their primary starts them, replaces those that die, and gathers their log lines and metrics. All
- * are of the same version, on one machine.
- */
+/** With WORKERS above 1, the primary starts the workers, replaces those that die, and collects their logs and metrics. */
 
-/** Before a worker is replaced; doubled after each one that dies young, so that what cannot start does not spin. */
+/** Delay before a worker is replaced. It doubles after each early death, so that a worker that cannot start does not spin. */
 const PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
 const YOUNG_MS = 60_000
@@ -23,7 +20,6 @@ const MAX_DEPARTED = 8
 type Env = Record<string, string | undefined>
 type Metrics = object[]
 
-/** Of the listeners that workers share. */
 interface Urls {
   url: string
   platformUrl: string
@@ -33,13 +29,11 @@ type FromWorker = ({ type: 'serving' } & Urls) | { type: 'metrics'; metrics: Met
 type FromPrimary = { type: 'drain' } | { type: 'metrics' }
 
 interface Options {
-  /** Of each worker, beside that of this process. */
   envs: Env[]
   system: Pick<System, 'elapsed'>
   registry: Registry
   logStream: LogStream
   log: Pick<Log, 'error'>
-  /** Aborted when this process is to stop. */
   signal: AbortSignal
 }
 
@@ -58,7 +52,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
   const served = Promise.withResolvers<Urls>()
   let hasServed = false
   let ports = { PORT: 0, PLATFORM_PORT: 0 }
-  /** The counters of workers that have ended, by sums of several: a sum must not go down. */
+  /** Counters of workers that ended: the totals must never go down. */
   let departed: Metrics[] = []
   let isEnding = false
   const deaths = new Counter({
@@ -76,7 +70,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     relayLines(worker.process.stdout, (lines) => logStream.write(lines))
     worker.on('message', (message: FromWorker) => receive(state, message))
     worker.on('error', () => {
-      // A message to a worker that has just ended, unless the process was never there.
+      // With a pid, it only means that a message came too late for a worker that just ended.
       if (worker.process.pid === undefined) void bury(state, null, null)
     })
     worker.once('exit', (code, signal) => void bury(state, code, signal))
@@ -128,7 +122,6 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     departed = [sum, ...departed.slice(length)]
   }
 
-  /** One that does not answer in time counts with what it told before. */
   async function askForMetrics(state: State): Promise<Metrics> {
     const told = new Promise<void>((resolve) => state.onTold.push(resolve))
     send(state.worker, { type: 'metrics' })
@@ -136,7 +129,6 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     return state.told
   }
 
-  /** Resolves when all of them have ended. */
   async function drain(): Promise<void> {
     isEnding = true
     const running = [...states].map(({ worker }) => worker)
@@ -145,10 +137,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
   }
 
   return {
-    /**
-     * Resolves when one of them serves. With 0, the first chooses a port.
-     * @throws Problem if one fails before, or the reason of `signal` if that comes before
-     */
+    /** Resolves when one worker serves. @throws Problem if one fails before that, or the reason of `signal` */
     async start(chosen: typeof ports): Promise<Urls> {
       ports = chosen
       cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
@@ -163,9 +152,8 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
       return urls
     },
     isServing: () => [...states].some(({ isServing }) => isServing),
-    /** The text of all metrics: the sums of the workers', and of `own`. */
     async metrics(own: Registry): Promise<string> {
-      // Before the first wait: one that dies meanwhile must not be counted twice.
+      // Read before the first await: a worker that dies during it must not count twice.
       const gone = departed
       const told = await Promise.all([...states].filter(({ isServing }) => isServing).map(askForMetrics))
       const all = [await own.getMetricsAsJSON(), ...gone, ...told]
@@ -178,7 +166,6 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
   }
 }
 
-/** The worker's end. */
 export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(reason: string): void }) {
   const { worker } = cluster
   if (!worker) throw new Error('this process is no worker')
@@ -186,10 +173,10 @@ export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(r
     if (type === 'drain') onEnd('the primary asks for it')
     else void registry.getMetricsAsJSON().then((metrics) => send(worker, { type, metrics }))
   })
-  // Of a message to a primary that has just ended; `disconnect` follows.
+  // A message came too late for a primary that just ended. `disconnect` follows.
   worker.on('error', () => {})
   worker.on('disconnect', () => {
-    // Otherwise Node ends the process at once, and requests with it.
+    // Otherwise Node exits immediately and drops the requests in progress.
     worker.exitedAfterDisconnect = true
     onEnd('the primary is gone')
   })
@@ -199,7 +186,7 @@ export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(r
   }
 }
 
-/** `once` of Node would reject at an error, which a message to a worker that has just ended is. */
+/** Node's `once` would reject on an `error` event, which a message to a worker that just ended causes. */
 function exitOf(worker: Worker): Promise<void> {
   return new Promise((resolve) => {
     if (worker.isDead()) resolve()
@@ -215,12 +202,11 @@ function send(worker: Worker, message: FromPrimary | FromWorker): void {
   if (worker.isConnected()) worker.send(message)
 }
 
-/** A gauge of a process that is gone says nothing. */
 function isCumulative(metric: object): boolean {
   return 'type' in metric && (metric.type === 'counter' || metric.type === 'histogram')
 }
 
-/** Passes on whole lines, so that those of several processes do not mix. A last line that is cut off is lost. */
+/** Passes on only whole lines, so that the lines of several processes do not mix. */
 function relayLines(from: Readable | null, write: (lines: string) => void): void {
   let rest = ''
   from?.setEncoding('utf8').on('data', (text: string) => {

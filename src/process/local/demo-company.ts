@@ -13,7 +13,7 @@ const DemoCompany = Type.Object({
 })
 type Demo = Awaited<ReturnType<typeof openDemoCompany>>
 
-/** The data folder has its password; the database has only the hash. */
+/** The data folder has its password. The database has only the hash. */
 export async function openDemoCompany(dataDir: string, context: Parameters<typeof createCompany>[0]) {
   const { db, hasher, system } = context
   const text = await readOrCreate(dataDir, 'demo-company.json', () =>
@@ -29,13 +29,13 @@ export async function openDemoCompany(dataDir: string, context: Parameters<typeo
   const { handle } = await createCompany(context, company)
   const [account] = await findAccountsByEmail(db, [{ companyId, email: adminEmail }])
   const isSame = await hasher.verify(account?.passwordHash, password)
-  // No more once its admin has changed email or password, or is deleted or disabled.
+  // The admin may have changed email or password, or may be deleted or disabled.
   return { ...demo, handle, signsIn: isSame && account?.userStatus === 'active' }
 }
 
 export function welcome(listening: string, { companyId, handle, email, password, signsIn }: Demo): string {
   const company = handle ?? companyId
-  // Browsers create no passkeys for an IP address, and [::] is none that a link can lead to.
+  // Browsers create no passkeys for IP addresses, and no link can lead to [::].
   const url = listening.replace(/\/\/(?:127\.0\.0\.1|\[::1?\]):/, '//localhost:')
   const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`
   if (!signsIn)
