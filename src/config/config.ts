@@ -193,7 +193,7 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
       origins: [publicUrl, ...dashboardOrigins.filter((origin) => isBelow(origin, passkeyRpId))],
     },
     trustProxy: list(read.TRUST_PROXY),
-    /** The service still accepts requests for so long after a signal, so that load balancers notice. */
+    /** After a signal, requests are still accepted for this long, so that load balancers notice. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,

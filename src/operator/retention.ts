@@ -28,7 +28,7 @@ const RETENTION = [
   { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
   { name: 'mails', table: 'mail_outbox', since: ['sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
-  // 90 are shown, and the oldest must end first.
+  // 90 days are shown, and the oldest must be over.
   { name: 'auditDays', table: 'audit_days', since: 'day', keptMs: 92 * DAY_MS },
   { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },

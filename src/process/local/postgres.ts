@@ -69,9 +69,9 @@ async function findServer(site: Site) {
         if (performance.now() > deadline) throw isUsable ? await notComingUp(site) : inUse(lock.pid)
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
-        // Postgres ignores the lock file of a dead process, unless it is empty or another process has its pid now.
+        // Postgres ignores the lock file of a dead process, unless it is empty or a different process has its pid now.
         if (own && lock && (await readLock(site))?.text === lock.text) rmSync(site.lockFile, { force: true })
-        // A failure can be temporary: another process took the port, or backends of a killed server still run.
+        // A failure can be temporary: a different process took the port, or backends of a killed server still run.
         await sleep(launches * 100)
         own = await launch(site)
         launches += 1
