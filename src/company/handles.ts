@@ -80,19 +80,26 @@ export function readNamedCompany({
 }: NamedCompany): { companyId: string } | { handle: string } {
   if (companyId !== undefined && company !== undefined)
     throw invalidField('company', 'must be left out where companyId is given')
-  if (companyId !== undefined) return { companyId: companyId.toLowerCase() }
+  if (companyId !== undefined) return { companyId: isNobodys(companyId) ? nobodysId(companyId) : companyId.toLowerCase() }
   if (company === undefined) throw invalidField('companyId', 'is missing; or give the handle as company')
   const handle = company.toLowerCase()
   if (ID.test(handle)) throw invalidField('company', 'is an id: give it as companyId')
   return { handle }
 }
 
-/** For a handle without a company: an id that no company can have (RFC 9562, section 5.8), so limits apply. */
+/**
+ * For a handle without a company: an ID that no company can have (RFC 9562, section 5.8), so that limits apply. If callers
+ * give one, it becomes a different one: a shared counter would show that no company has the handle.
+ */
 export function nobodysId(handle: string): string {
   const bytes = createHash('sha256').update(handle).digest().subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+function isNobodys(companyId: string): boolean {
+  return companyId[14] === '8'
 }
 
 export async function resolveCompany(db: Executor, named: ReturnType<typeof readNamedCompany>) {

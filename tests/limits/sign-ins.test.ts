@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { nobodysId } from '../../src/company/handles.ts'
 import { createCountingHasher, openTestService, type Person, times } from '../support/test-service.ts'
 import { countStatuses, expectLimited, from, newAddress, remaining } from './limited.ts'
 
@@ -59,6 +60,16 @@ test('spellings of the company and the email share one count of guesses', async 
   ]
   const answers = await Promise.all(times(15, (n) => guess(spellings[n % 3] ?? person, address, n % 2)))
   expect(countStatuses(answers)).toEqual({ 401: 10, 429: 5 })
+})
+
+test('limits do not show whether a company has a handle', async () => {
+  const [handle, email, address] = ['nobody-has-this', 'no@body.example', newAddress()]
+  const byHandle = { company: handle, email, password: 'not the password' }
+  const answers = []
+  for (const json of [byHandle, { ...byHandle, company: undefined, companyId: nobodysId(handle) }])
+    answers.push(await service.call('/auth/login', { json, headers: from(address) }))
+  expect(answers.map(({ status }) => status)).toEqual([401, 401])
+  expect(answers.map(remaining)).toEqual([9, 9])
 })
 
 test('the right password of an unverified email is not counted as a failure', async () => {
