@@ -92,18 +92,21 @@ function windowAt({ windowSeconds }: Limit, now: number) {
   }
 }
 
-/** For each `ord` of `source`, in the lock order of uses. Levels count from the end, because IPv6 networks have one more. */
-export function refundEach(source: string, items: Quota[][]) {
-  const refunds = items.flatMap((quotas, index) =>
-    quotas.map((quota, place) => ({ quota, level: place - quotas.length, ord: index + 1 })),
-  )
+/** Locks go level by level, then by name, as those of uses do. */
+export interface CountedQuota extends Quota {
+  level: number
+}
+
+/** For each `ord` of `source`. */
+export function refundEach(source: string, items: CountedQuota[][]) {
+  const refunds = items.flatMap((quotas, index) => quotas.map((quota) => ({ ...quota, ord: index + 1 })))
   return sql`
     update rate_counters r set hits = greatest(0, least(r.hits, c.max) - c.uses)
     from (
       select i.name, i.max, count(*)::int as uses
       from unnest(${refunds.map(({ ord }) => ord)}::int[], ${refunds.map(({ level }) => level)}::int[],
-        ${refunds.map(({ quota }) => counterOf(quota))}::text[],
-        ${refunds.map(({ quota }) => quota.limit.max)}::int[]) as i (ord, level, name, max)
+        ${refunds.map(counterOf)}::text[],
+        ${refunds.map(({ limit }) => limit.max)}::int[]) as i (ord, level, name, max)
       join ${sql.table(source)} a on a.ord = i.ord
       group by i.level, i.name, i.max
       order by i.level, i.name

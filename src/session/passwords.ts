@@ -11,6 +11,7 @@ import { type LimitState, rateLimited, withLogContext } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import type { Applicant } from '../limits/admission.ts'
 import { byNetwork, type Client, type Quota, quotasOf, tightest } from '../limits/client.ts'
+import type { CountedQuota } from '../limits/counters-repository.ts'
 import type { Actor } from './acts.ts'
 import { isActive } from './session.ts'
 
@@ -34,7 +35,7 @@ export interface Guess {
   ofAccount: LimitState | null
   /** Then even the correct password fails, after the same work. */
   isBarred: boolean
-  uses: Quota[]
+  uses: CountedQuota[]
 }
 
 /**
@@ -67,7 +68,8 @@ export async function countGuess(
     ofNetwork: tightest(guesses.slice(0, network.length)),
     ofAccount,
     isBarred: !ofAccount && !isKnown,
-    uses,
+    // Only IPv6 networks have the second level.
+    uses: uses.map((quota, index) => ({ ...quota, level: index < network.length ? index : 2 })),
   }
 }
 

@@ -3,8 +3,7 @@ import { auditEach, summingUpServiceSignIns } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import type { Quota } from '../limits/client.ts'
-import { refundEach } from '../limits/counters-repository.ts'
+import { type CountedQuota, refundEach } from '../limits/counters-repository.ts'
 import type { Session } from '../session/session.ts'
 import { isNotEnded, isPasswordOver, type KnownClient, learning } from '../session/session-fragments.ts'
 
@@ -19,7 +18,7 @@ export interface NewSession extends Session {
   passwordEpoch: number
   learns: KnownClient[]
   knownUntil: Date
-  refunds: Quota[]
+  refunds: CountedQuota[]
   auditId: string
   details: string | null
   supersededAuditId: string

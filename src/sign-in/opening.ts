@@ -2,7 +2,8 @@ import { clearLockout, type Identity } from '../company/identity-repository.ts'
 import { type Tx, transact } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Batched, Context } from '../http/context.ts'
-import type { Client, Quota, Received } from '../limits/client.ts'
+import type { Client, Received } from '../limits/client.ts'
+import type { CountedQuota } from '../limits/counters-repository.ts'
 import { lockOwner } from '../second-factor/repository.ts'
 import { actIn } from '../session/acts.ts'
 import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
@@ -20,7 +21,7 @@ interface Opening extends Received {
   recognized: Recognition
   amr: string[]
   /** Counters that counted the correct password as a guess. */
-  refunds: Quota[]
+  refunds: CountedQuota[]
   /** Of a service password. */
   passwordEpoch?: number
 }
