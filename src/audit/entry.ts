@@ -40,7 +40,7 @@ export const REFUSAL_REASONS = [
   'refused',
 ] as const
 
-export type RefusalReason = (typeof REFUSAL_REASONS)[number]
+export type SignInRefusal = (typeof REFUSAL_REASONS)[number]
 
 /** The company id of entries that concern no single company. */
 export const PLATFORM = NIL_ID

@@ -2,7 +2,7 @@ import type { Static } from '@sinclair/typebox'
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import { ID } from '../system.ts'
-import type { AuditEntry, RefusalReason } from './entry.ts'
+import type { AuditEntry, SignInRefusal } from './entry.ts'
 import { auditOne } from './fragments.ts'
 import type { DailyReply } from './schemas.ts'
 
@@ -31,7 +31,7 @@ export interface TrailEntry {
   details: Record<string, unknown> | null
   sessionId: string | null
   ipAddress: string | null
-  reason: RefusalReason | null
+  reason: SignInRefusal | null
   count: number | null
 }
 

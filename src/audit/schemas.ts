@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
 import { field, object, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
-import { REFUSAL_REASONS, type RefusalReason } from './entry.ts'
+import { REFUSAL_REASONS, type SignInRefusal } from './entry.ts'
 
 /** In the order of the header row. */
 export const CSV_COLUMNS = [
@@ -64,7 +64,7 @@ const Entry = object('AuditEntry', 'One entry of the audit trail', {
   sessionId: orNull('The session that did it, or that it was about', ID),
   ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
   reason: Type.Optional(
-    Type.Unsafe<RefusalReason>({
+    Type.Unsafe<SignInRefusal>({
       type: 'string',
       enum: [...REFUSAL_REASONS],
       description: 'Why sign-ins were refused; only of those',

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { PLATFORM, type RefusalReason } from '../audit/entry.ts'
+import { PLATFORM, type SignInRefusal } from '../audit/entry.ts'
 import { summingUpRefusedSignIns } from '../audit/fragments.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
@@ -10,7 +10,7 @@ export interface RefusedSignIn {
   email: string
   network: string
   ipAddress: string
-  reason: RefusalReason
+  reason: SignInRefusal
   userId: string | null
   /** The user's network or device is known. */
   isKnown: boolean

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../errors.ts'
 import type { Refusal } from '../signing-secret/refusals.ts'
-import { REFUSAL_REASONS, type RefusalReason } from '../signing-secret/schemas.ts'
+import { REFUSAL_REASONS, type EventRefusal } from '../signing-secret/schemas.ts'
 import { ID } from '../system.ts'
 
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
@@ -74,7 +74,7 @@ export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Re
   }
 }
 
-function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): RefusalReason {
+function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): EventRefusal {
   const found = HEADERS.map((name) => valuesOf(name))
   if (found.some(([value, ...others]) => !value || others.length > 0)) return 'header_missing'
   const [, , [timestamp = ''] = [], [signature = ''] = []] = found

@@ -1,4 +1,4 @@
-import type { RefusalReason, ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
+import type { SignInRefusal, ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
 
@@ -127,7 +127,7 @@ export const METHODS: Record<string, string> = {
 }
 
 /** Why a sign-in was refused. */
-export const REASONS: Record<RefusalReason, string> = {
+export const REASONS: Record<SignInRefusal, string> = {
   unknown_company: 'no such company',
   company_suspended: 'the company is suspended',
   unknown_user: 'nobody has this email',

@@ -1,4 +1,4 @@
-import { newEntry, type RefusalReason } from '../audit/entry.ts'
+import { newEntry, type SignInRefusal } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { MemberIds } from '../company/account.ts'
 import type { AssertionResponse } from '../crypto/passkeys.ts'
@@ -24,7 +24,7 @@ export type FactorRefusal =
   | 'challenge_void'
   | 'unknown_passkey'
   | 'wrong_factor'
-  | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
+  | Extract<SignInRefusal, 'company_suspended' | 'user_disabled'>
 
 /** The same response for every cause; the log has the reason. */
 export function invalidSecondFactor(

@@ -24,7 +24,7 @@ export interface Recognition {
 
 interface Visit {
   mode: SessionKind
-  device: string | undefined
+  deviceCookie: string | undefined
   client: Pick<Client, 'network'>
   now: number
 }
@@ -70,20 +70,20 @@ export function recognize(
   { opaque, ...context }: Pick<Context, 'networkKeys' | 'opaque'>,
   companyId: string,
   known: KnownUntil,
-  { mode, device, client, now }: Visit,
+  { mode, deviceCookie, client, now }: Visit,
 ): Recognition {
   const networks = networksOf(context, companyId, client.network)
   const untilOf = (client: KnownClient) => Date.parse(known?.[keyOf(client)] ?? '') || 0
   const isFresh = (until: number) => until > now + KNOWN_MS - RENEW_AFTER_MS
   const networkKnownUntil = Math.max(...networks.map(untilOf))
-  const deviceHash = device === undefined ? null : opaque.hash(device)
+  const deviceHash = deviceCookie === undefined ? null : opaque.hash(deviceCookie)
   const deviceKnownUntil = deviceHash ? untilOf({ kind: 'device', digest: deviceHash }) : 0
   const isKnownDevice = deviceKnownUntil > now
   const learns: KnownClient[] = []
   const [network] = networks
   if (network && !isFresh(networkKnownUntil)) learns.push(network)
   // An unknown value is replaced: an attacker could have planted it.
-  const cookie = mode === 'cookie' ? (isKnownDevice && device) || opaque.generate() : null
+  const cookie = mode === 'cookie' ? (isKnownDevice && deviceCookie) || opaque.generate() : null
   const deviceDigest = cookie && opaque.hash(cookie)
   if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })
   return {

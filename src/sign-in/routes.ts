@@ -38,13 +38,13 @@ const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
 
 const signingIn: Routes<Context> = async (app, { context }) => {
-  const serviceLimits = createServiceLimits(app, context)
+  const ownLimits = createSignInLimits(app, context)
 
   app.post(
     '/auth/login',
     {
       config: { ...counted, hasOwnLimits: true },
-      onRequest: serviceLimits.countArrival,
+      onRequest: ownLimits.countArrival,
       ...operation({
         operationId: 'login',
         summary: 'Sign in',
@@ -75,9 +75,9 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       const attempt = readAttempt(context, {
         ...request.body,
         mode,
-        device: readDeviceCookie(request),
+        deviceCookie: readDeviceCookie(request),
         formerCookie: readSessionCookies(request)[0],
-        servicePassword: serviceLimits.of(request),
+        servicePassword: ownLimits.ofServicePassword(request),
         ...receivedOf(request, context),
       })
       const signedIn = attempt.digest ? await signInService(context, attempt) : await signIn(context, attempt)
@@ -155,7 +155,7 @@ function senderOf(request: FastifyRequest) {
  * by service account, and on a trial by company. A wrong one counts as a refused credential, and for no account, because it
  * cannot be guessed.
  */
-function createServiceLimits({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
+function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
   const { refusal, anonymous } = limits
   const checks = limits.counter(config.limits.servicePasswordChecks, (request) => {
     const { network, company } = senderOf(request)
@@ -172,7 +172,7 @@ function createServiceLimits({ limits }: Pick<FastifyInstance, 'limits'>, { conf
       await anonymous(request)
       arrivals.add(request)
     },
-    of: (request: FastifyRequest): ServiceLimits => ({
+    ofServicePassword: (request: FastifyRequest): ServiceLimits => ({
       admit: () => refused.admit(request),
       countRefusal: () => refused.count(request, true),
       noteCorrect({ companyId, companyHandle }) {
@@ -191,7 +191,7 @@ function signInRequestOf(
 ): SignInRequest {
   return {
     ...receivedOf(request, context),
-    device: readDeviceCookie(request),
+    deviceCookie: readDeviceCookie(request),
     formerCookie: readSessionCookies(request)[0],
     mode: request.headers['x-session-mode'],
     requireSameSite: () => requireSameSite(request, context.config),

@@ -26,7 +26,7 @@ import { countAttempt } from './sign-in.ts'
 
 export interface SignInRequest extends Received {
   formerCookie: string | undefined
-  device: string | undefined
+  deviceCookie: string | undefined
   /** If sent, it must be the mode of the challenge. */
   mode: SessionKind | undefined
   /** @throws Problem cross_site_request */

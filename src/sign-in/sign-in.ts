@@ -1,4 +1,4 @@
-import type { RefusalReason } from '../audit/entry.ts'
+import type { SignInRefusal } from '../audit/entry.ts'
 import type { Account } from '../company/account.ts'
 import { type NamedCompany, nobodysId, readNamedCompany } from '../company/handles.ts'
 import type { Identity } from '../company/identity-repository.ts'
@@ -35,13 +35,17 @@ import { openSession, type SignedIn } from './opening.ts'
 import { type Candidate, findCandidates, type SignInItem } from './repository.ts'
 
 /**
- * Sign-in by password. Every `invalid_credentials` costs one look-up, one verification, and one recorded refusal, so neither
- * response nor time shows which value was wrong.
+ * Sign-in by password, in three statements: look-up; count of attempt and guess; new session or recorded refusal. Between the
+ * last two, argon2 does the same work for every account, so neither response nor time shows which value was wrong.
+ *
+ * An attempt counts unless it fails through our fault. A guess counts if the password is wrong, or if the process ends between
+ * the statements: the one that opens the session refunds it, and so does `tryGuess` for a second factor and an unconfirmed email.
  */
 
 export interface Attempt extends Received {
   mode: SessionKind
-  device: string | undefined
+  /** Not recognized yet. */
+  deviceCookie: string | undefined
   /** Its session ends when the new one opens. */
   formerCookie: string | undefined
   company: ReturnType<typeof readNamedCompany>
@@ -77,19 +81,22 @@ export function readAttempt(
 
 /** @throws Problem permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
 export async function signIn(context: Context, attempt: Attempt): Promise<SignedIn> {
-  const { client, device, company } = attempt
+  const { client, deviceCookie, company, now } = attempt
+  const attempting = { client, now, device: undefined }
   // Others on its network must not lock out a device that may be known.
-  if (device === undefined) attemptsLeft(context, attempt, 'companyId' in company ? company : {})
+  if (deviceCookie === undefined) requireAttemptsLeft(context, attempting, 'companyId' in company ? company : {})
   const found = await findAccount(context, attempt)
   const { companyId, recognized } = found
   context.hasher.requireSlot(applicantOf(attempt, found))
-  const attempts = attemptsLeft(context, { ...attempt, device: recognized.device }, { companyId })
+  const { device } = recognized
+  const attempts = requireAttemptsLeft(context, { ...attempting, device }, { companyId })
   const guess = await countGuess(context, { ...guesserOf(attempt, found), attempts })
   try {
     const result = await tryGuess(
       context,
       guess,
       () => tryPassword(context, attempt, found, guess),
+      // The statement that opened the session has refunded it.
       (tried) => typeof tried === 'object' && 'session' in tried,
     )
     if (result === null) {
@@ -164,8 +171,8 @@ function subjectOf({ client: { network }, device }: Attempting): Subject {
   return device === undefined ? byNetwork(network) : byDevice(device, network)
 }
 
-/** A limit that was used up within the last second refuses without a statement. @throws Problem rate_limited */
-function attemptsLeft(
+/** Returns what the attempt uses. Throws without a statement if a limit was used up within the last second. @throws Problem rate_limited */
+function requireAttemptsLeft(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   attempting: Attempting,
   logContext: RefusalContext = {},
@@ -184,7 +191,7 @@ export async function countAttempt<Result>(
 ): Promise<Result> {
   const { counters, config } = context
   const { now } = attempting
-  const quotas = attemptsLeft(context, attempting)
+  const quotas = requireAttemptsLeft(context, attempting)
   const counting = counters.consumeFor(
     config.limits.signInAttempts,
     subjectOf(attempting),
@@ -246,7 +253,7 @@ export async function recordRefusal(
   { inBatch, system }: Pick<Context, 'inBatch' | 'system'>,
   { email, client: { network, ipAddress }, now }: Attempt,
   found: Found,
-  { reason, guess }: { reason: RefusalReason; guess?: Guess },
+  { reason, guess }: { reason: SignInRefusal; guess?: Guess },
 ): Promise<Problem> {
   const { companyId, named, recognized } = found
   await inBatch(refusals, {
@@ -269,7 +276,7 @@ export async function recordRefusal(
   return new Problem(code, detail, { logContext })
 }
 
-export function logContextOf({ companyId, named }: Found, reason: RefusalReason): RefusalContext {
+export function logContextOf({ companyId, named }: Found, reason: SignInRefusal): RefusalContext {
   return { companyId, ...(named && { userId: named.userId }), reason }
 }
 
@@ -277,7 +284,7 @@ export function logContextOf({ companyId, named }: Found, reason: RefusalReason)
 export function reasonOf(
   { named, companyStatus }: Found,
   { isBarred }: Pick<Guess, 'isBarred'>,
-): RefusalReason {
+): SignInRefusal {
   if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
   if (companyStatus === 'suspended') return 'company_suspended'
   if (!named) return 'unknown_user'

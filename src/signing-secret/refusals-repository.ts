@@ -1,13 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { RefusalReason } from './schemas.ts'
+import type { EventRefusal } from './schemas.ts'
 
 /** Requests of one company, minute, reason, and network. IP address, webhook id, and clock skew are the last one's. */
 export interface Refusals {
   companyId: string
   minute: Date
-  reason: RefusalReason
+  reason: EventRefusal
   network: string
   count: number
   firstAt: Date

@@ -17,7 +17,7 @@ export const REFUSAL_REASONS = [
   'rate_limited',
 ] as const
 
-export type RefusalReason = (typeof REFUSAL_REASONS)[number]
+export type EventRefusal = (typeof REFUSAL_REASONS)[number]
 
 const Hint = field(Type.String(), 'The last four characters of the secret', '…a1B2')
 const Version = field(Type.Integer(), 'Grows by one with each new secret', 3)
@@ -79,7 +79,7 @@ export const RegenerateReply = object('RegenerateReply', 'The new signing secret
 export const RefusalsReply = object('RefusalsReply', 'Why events were refused', {
   refusals: Type.Array(
     object('Refusals', 'Requests that were refused for one reason', {
-      reason: Type.Unsafe<RefusalReason>({
+      reason: Type.Unsafe<EventRefusal>({
         type: 'string',
         enum: [...REFUSAL_REASONS],
         description: 'Why',
