@@ -80,6 +80,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         servicePassword: ownLimits.ofServicePassword(request),
         ...receivedOf(request, context),
       })
+      if (!attempt.digest) await ownLimits.countPerson(request)
       const signedIn = attempt.digest ? await signInService(context, attempt) : await signIn(context, attempt)
       return answerSignIn(request, reply, signedIn)
     },
@@ -171,6 +172,10 @@ function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { confi
       if (known.has({ network: networkOf(request), company: ANY_COMPANY })) return
       await anonymous(request)
       arrivals.add(request)
+    },
+    /** Without a service password, the request was none of those servers'. */
+    async countPerson(request: FastifyRequest): Promise<void> {
+      if (!arrivals.has(request)) await anonymous(request)
     },
     ofServicePassword: (request: FastifyRequest): ServiceLimits => ({
       admit: () => refused.admit(request),

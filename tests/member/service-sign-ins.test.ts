@@ -268,3 +268,17 @@ test('passwords of users count where service accounts sign in', async () => {
   expectProblem(await signIn(network, admin), [429, 'rate_limited'])
   expect((await signIn(network, server)).status).toBe(200)
 })
+
+test('passwords of users count as requests without a credential where service accounts sign in', async () => {
+  const { server } = await addFleet()
+  const network = '192.0.2.88'
+  expect((await signIn(network, server)).status).toBe(200)
+  // With a device cookie, which may be known, they are looked up before the limit of attempts.
+  const headers = { 'x-forwarded-for': network, cookie: `__Host-device=${'A'.repeat(43)}` }
+  const attempts = times(110, (n) => service.login({ ...server, email: `user${n}@spray.example`, password: PASSWORD }, { headers }))
+  const policies = (await Promise.all(attempts)).map(({ status, headers }) => `${status} ${headers['ratelimit-policy']}`)
+  const countOf = (start: string) => policies.filter((policy) => policy.startsWith(start)).length
+  expect(countOf('401')).toBe(30)
+  expect(countOf('429 "sign-in-attempts"')).toBe(70)
+  expect(countOf('429 "anonymous"')).toBe(10)
+})
