@@ -3,33 +3,36 @@ import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { pathToFileURL } from 'node:url'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { deleteClient } from '../../src/operator/platform.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { openFolder } from '../support/cleanup.ts'
+import { openDoor } from '../support/door.ts'
 import { INHERITED } from '../support/environment.ts'
 import { addClient, basic, type Client } from '../support/platform.ts'
 import { startProgram } from '../support/program.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** The programs in the README, as they stand there, run as a reader would. */
+/** The programs in src/platform/README.md, as they stand there, run as a reader would. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
-const readme = await readFile(join(PROJECT, 'README.md'), 'utf8')
-/** The program that begins with this line. */
-function programOf(line: string): string {
-  const [, rest = ''] = readme.split(`\n    ${line}\n`)
-  const [program = ''] = /^(?: {4}.*\n|\n)+/.exec(rest) ?? []
-  return `${line}\n${program.replace(/^ {4}/gm, '')}`
-}
-
-const service = await openTestService()
+const readme = await readFile(join(PROJECT, 'src/platform/README.md'), 'utf8')
+const { origin, lead } = await openDoor()
+const service = await openTestService({ env: { PUBLIC_URL: origin } })
+for (const { server } of service.apps) lead(server)
 const folder = await openFolder()
 await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
-await writeFile(join(folder, 'service.mjs'), programOf("import fastify from 'fastify'"))
-const imports = "import { readFile, rename, writeFile } from 'node:fs/promises'"
-await writeFile(join(folder, 'reader.mjs'), programOf(imports))
+/** Writes the program of a section into a file. */
+async function writeProgram(section: string, file: string): Promise<void> {
+  const [, text = ''] = readme.split(`\n## ${section}\n`)
+  const [, program = ''] = /^[^#]*?```js\n([\s\S]+?)```/.exec(text) ?? []
+  await writeFile(join(folder, file), program)
+}
+await writeProgram('Introspection', 'service.mjs')
+await writeProgram('Event feed', 'reader.mjs')
+await writeProgram('Offline verification', 'verify.mjs')
 const GATEHOUSE = service.platformAddresses[0]
 
 /** Starts the service, and returns what asks it. */
@@ -115,4 +118,15 @@ test('the example reader misses no event, however often it is killed', async () 
     return [...seen].sort()
   }
   await expect.poll(readOn).toEqual(times(sent, (n) => `e-${n}`).sort())
+})
+
+test('the example for offline verification accepts access tokens only', async () => {
+  vi.stubEnv('ISSUER', `${origin}/api`)
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const { verifyAccessToken } = await import(
+    /* @vite-ignore */ pathToFileURL(join(folder, 'verify.mjs')).href
+  )
+  const { accessToken, refreshToken, user } = await service.loginAs(await service.addCompany())
+  await expect(verifyAccessToken(accessToken)).resolves.toMatchObject({ sub: user.id })
+  await expect(verifyAccessToken(refreshToken)).rejects.toThrow()
 })
