@@ -1,4 +1,4 @@
-import { symlink, writeFile } from 'node:fs/promises'
+import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
@@ -63,6 +63,20 @@ test('the code for access tokens refuses all other tokens', async () => {
     forge(access, { sign: () => Buffer.alloc(64) }),
   ])
     await expect(verifyAccessToken(token)).rejects.toThrow()
+})
+
+test('the code for signed events creates the signature in README.md', async () => {
+  const { sign } = await run('Signed events')
+  const readme = await readFile(resolve(import.meta.dirname, '../../README.md'), 'utf8')
+  const shown = (name: string) => new RegExp(`^${name} {2,}(.+)$`, 'm').exec(readme)?.[1] ?? ''
+  const message = {
+    id: shown('webhook-id'),
+    timestamp: shown('webhook-timestamp'),
+    body: shown('body'),
+  }
+  const signature = sign(shown('secret'), message)
+  expect(signature).toMatch(/^v1,.{44}$/)
+  expect(shown('webhook-signature')).toBe(signature)
 })
 
 test('the code for signed events creates valid signatures', async () => {

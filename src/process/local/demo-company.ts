@@ -55,7 +55,7 @@ ${listens}
   e-mail    ${email}
   password  ${password}
 
-For the walk in the README:
+For the API calls in README.md, and for scripts/walk.sh:
 
   export BASE=${url}/api COMPANY=${company} EMAIL=${email} PASSWORD=${password}
 

@@ -1,0 +1,45 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { findFreePort } from '../../src/process/listen.ts'
+import { INHERITED } from '../support/environment.ts'
+import { newDataDir, npmStart } from '../support/npm-start.ts'
+
+/** The quick start, and what README.md tells its reader to paste after it. */
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const readme = await readFile(join(PROJECT, 'README.md'), 'utf8')
+const dataDir = await newDataDir()
+// Known before the start, because PUBLIC_URL decides which origin can use the cookie.
+const port = await findFreePort({ host: '127.0.0.1', port: 0 })
+const { child, exit, output, untilReady } = npmStart(dataDir, ['npm', 'start'], { PORT: String(port) })
+
+test('the API calls of README.md and scripts/walk.sh succeed after npm start', async () => {
+  onTestFinished(async () => {
+    process.kill(-(child.pid ?? 0), 'SIGTERM')
+    await exit
+  })
+  await untilReady()
+  const [exports = ''] = /^ *export BASE=.*$/m.exec(output()) ?? []
+  const env = { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir }
+  const paste = async (text: string) =>
+    (await promisify(execFile)('sh', ['-euc', `${exports}\n${text}`], { cwd: PROJECT, env })).stdout
+
+  const [, section = ''] = readme.split('\n## Use the API\n')
+  const [calls = ''] = section.split('\n### ')
+  const blocks = [...calls.matchAll(/^```sh\n([\s\S]+?)^```/gm)].map(([, block]) => block)
+  expect(blocks).toHaveLength(5)
+  const said = await paste(blocks.join(''))
+  const parts = [
+    '"tokenType":"Bearer"',
+    '\n{"session":{',
+    '}{"accessToken":',
+    '202 {"accepted":1,"duplicates":0}',
+  ]
+  for (const part of [...parts, '204\n{"type":"urn:gatehouse:problem:session_ended"'])
+    expect(said).toContain(part)
+
+  expect(await paste('scripts/walk.sh')).toMatch(/\nThe walk is complete\.\n$/)
+})
