@@ -1,12 +1,8 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findHabits } from '../../scripts/words/habits.ts'
 import { textsOf } from '../../scripts/words/texts.ts'
-import { startProgram } from '../support/program.ts'
 
-/** The check of turns of phrase: which texts it reads in a file, and when it fails. */
+/** The check of turns of phrase: which texts it reads in a file. */
 
 /** The turns of phrase in each kind of text, in order of their lines. */
 function foundIn(file: string, ...lines: string[]): Record<string, string[]> {
@@ -116,37 +112,4 @@ test('a sentence can have 30 words', () => {
   const words = (count: number) => `${Array(count).fill('word').join(' ')}.\n`
   expect(findHabits(words(30) + words(30))).toEqual([])
   expect(findHabits(words(30) + words(31))).toMatchObject([{ name: 'long', line: 2 }])
-})
-
-test('the check fails if a judged kind is above its limit, and lists what it found', async () => {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-words-'))
-  onTestFinished(() => rm(root, { recursive: true }))
-  const files = {
-    'README.md': 'Sign in at once.',
-    'src/app.ts': '// Starts the service.',
-    'tests/app.test.ts': "test('the service starts at once', () => {})",
-  }
-  for (const [file, text] of Object.entries(files)) {
-    await mkdir(dirname(join(root, file)), { recursive: true })
-    await writeFile(join(root, file), text)
-  }
-  const check = (...args: string[]) => startProgram('words.ts', ['--root', root, ...args]).ended
-
-  expect(await check('--judge', 'comments', '--list', 'README.md')).toMatchObject({
-    code: 0,
-    stderr: '',
-    stdout: [
-      'README.md:1: Sign in at once. [at once → immediately; together]',
-      'words  habits  per 1,000  at most  kind',
-      '    4       1      250.0        3  README.md (not judged)',
-      '    3       0        0.0        5  comments',
-      '    5       1      200.0        5  titles (not judged)',
-      '',
-    ].join('\n'),
-  })
-  const judged = ['README.md', 'titles', 'gone.md']
-  expect(await check(...judged.flatMap((kind) => ['--judge', kind]))).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/--list "README\.md".*\n.*--list "gone\.md".*\n.*--list "titles"/),
-  })
 })
