@@ -80,7 +80,8 @@ export function readNamedCompany({
 }: NamedCompany): { companyId: string } | { handle: string } {
   if (companyId !== undefined && company !== undefined)
     throw invalidField('company', 'must be left out where companyId is given')
-  if (companyId !== undefined) return { companyId: isNobodys(companyId) ? nobodysId(companyId) : companyId.toLowerCase() }
+  if (companyId !== undefined)
+    return { companyId: isNobodys(companyId) ? nobodysId(companyId) : companyId.toLowerCase() }
   if (company === undefined) throw invalidField('companyId', 'is missing; or give the handle as company')
   const handle = company.toLowerCase()
   if (ID.test(handle)) throw invalidField('company', 'is an id: give it as companyId')

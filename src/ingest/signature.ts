@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../errors.ts'
 import type { Refusal } from '../signing-secret/refusals.ts'
-import { REFUSAL_REASONS, type EventRefusal } from '../signing-secret/schemas.ts'
+import { type EventRefusal, REFUSAL_REASONS } from '../signing-secret/schemas.ts'
 import { ID } from '../system.ts'
 
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */

@@ -1,4 +1,4 @@
-import type { SignInRefusal, ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
+import type { ACTIONS as SERVICE_ACTIONS, SignInRefusal } from '../audit/entry.ts'
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
 

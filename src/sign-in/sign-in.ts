@@ -84,7 +84,8 @@ export async function signIn(context: Context, attempt: Attempt): Promise<Signed
   const { client, deviceCookie, company, now } = attempt
   const attempting = { client, now, device: undefined }
   // Others on its network must not lock out a device that may be known.
-  if (deviceCookie === undefined) requireAttemptsLeft(context, attempting, 'companyId' in company ? company : {})
+  if (deviceCookie === undefined)
+    requireAttemptsLeft(context, attempting, 'companyId' in company ? company : {})
   const found = await findAccount(context, attempt)
   const { companyId, recognized } = found
   context.hasher.requireSlot(applicantOf(attempt, found))

@@ -275,8 +275,12 @@ test('passwords of users count as requests without a credential where service ac
   expect((await signIn(network, server)).status).toBe(200)
   // With a device cookie, which may be known, they are looked up before the limit of attempts.
   const headers = { 'x-forwarded-for': network, cookie: `__Host-device=${'A'.repeat(43)}` }
-  const attempts = times(110, (n) => service.login({ ...server, email: `user${n}@spray.example`, password: PASSWORD }, { headers }))
-  const policies = (await Promise.all(attempts)).map(({ status, headers }) => `${status} ${headers['ratelimit-policy']}`)
+  const attempts = times(110, (n) =>
+    service.login({ ...server, email: `user${n}@spray.example`, password: PASSWORD }, { headers }),
+  )
+  const policies = (await Promise.all(attempts)).map(
+    ({ status, headers }) => `${status} ${headers['ratelimit-policy']}`,
+  )
   const countOf = (start: string) => policies.filter((policy) => policy.startsWith(start)).length
   expect(countOf('401')).toBe(30)
   expect(countOf('429 "sign-in-attempts"')).toBe(70)
