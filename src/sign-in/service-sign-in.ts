@@ -46,15 +46,15 @@ async function countServiceSignIn<Result>(
   const quotas: Quota[] = [{ limit: limits.serviceSignIns, values: [companyId, userId] }]
   if (subscriptionStatus === 'trialing') quotas.push({ limit: limits.trialSignIns, values: [companyId] })
   const remembered = counters.usedUpMemory.find(quotas, now)
-  if (remembered) throw remembered
+  if (remembered) throw withLogContext(remembered, { companyId, userId })
   const { states, usedUp } = await counters.consumeInOrder(quotas, now)
   const uses = quotas.slice(0, states.length)
   const refusing = quotas[states.length]
   if (usedUp && refusing) {
-    const refused = withLogContext(rateLimited(usedUp), { companyId, userId })
+    const refused = rateLimited(usedUp)
     counters.usedUpMemory.note(refusing, refused, now)
     await counters.refund(uses)
-    throw refused
+    throw withLogContext(refused, { companyId, userId })
   }
   client.noteLimit(tightest(states))
   return await signIn().catch(async (error: unknown) => {

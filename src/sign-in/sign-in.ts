@@ -35,11 +35,11 @@ import { openSession, type SignedIn } from './opening.ts'
 import { type Candidate, findCandidates, type SignInItem } from './repository.ts'
 
 /**
- * Sign-in by password, in three statements: look-up; count of attempt and guess; new session or recorded refusal. Between the
- * last two, argon2 does the same work for every account, so neither response nor time shows which value was wrong.
+ * Sign-in by password. Most take three statements: look-up; count of attempt and guess; new session or recorded refusal. Between
+ * the last two, argon2 takes the same time whether or not the account exists.
  *
  * An attempt counts unless it fails through our fault. A guess counts if the password is wrong, or if the process ends between
- * the statements: the one that opens the session refunds it, and so does `tryGuess` for a second factor and an unconfirmed email.
+ * the statements. A new session's statement refunds it, and so does `tryGuess` for a second factor and an unconfirmed email.
  */
 
 export interface Attempt extends Received {
