@@ -377,21 +377,24 @@ test('of the requests that wait, those of a network that has sent less go first'
   await expect.poll(placeOfNewcomer).toBe(2)
 })
 
-test('a network whose requests are refused by the hundred has few places', async () => {
+test.for<[whose: string, addressOf: (index: number) => string]>([
+  ['a network', () => '203.0.113.6'],
+  ['an IPv6 /48', (n) => `2001:db8:3:${n}::1`],
+])('%s whose requests are refused by the hundred has few places', async ([, addressOf]) => {
   const refusing = await holdingInstance(404)
-  const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1' }
+  const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1', BALANCERS: HOST }
   const { url } = await openProxy(limits, [refusing.url, refusing.url])
-  const from = '127.0.3.6'
   // Many more than five, of which a busy machine takes some out of the ten seconds.
-  expect(await Promise.all(times(60, () => statusOf(url, { from })))).toEqual(times(60, () => 404))
-  const ask = () => statusOf(url, { bytes: HELD, from })
+  const refused = times(60, (n) => statusOf(url, { as: addressOf(n) }))
+  expect(await Promise.all(refused)).toEqual(times(60, () => 404))
+  const ask = (n: number) => statusOf(url, { bytes: HELD, as: addressOf(n) })
   // One after the other: of several at the same time, HAProxy can let in more than there are places.
-  const first = ask()
+  const first = ask(0)
   await expect.poll(refusing.arrived).toBe(1)
-  const second = ask()
+  const second = ask(1)
   await expect.poll(refusing.arrived).toBe(2)
   const answers = Promise.all([first, second, ...times(8, ask)])
-  const others = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from: '127.0.3.7' })))
+  const others = Promise.all(times(10, () => statusOf(url, { bytes: HELD, as: '203.0.113.7' })))
   await expect.poll(refusing.arrived).toBe(12)
   refusing.release()
   expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
