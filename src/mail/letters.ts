@@ -1,7 +1,10 @@
 import type { TokenPurpose } from '../database/schema.ts'
 import {
   additionsOf,
+  EMAIL_CHANGED,
+  emailChangedAt,
   factorOf,
+  IF_YOU,
   type LetterContext,
   NOTICES,
   requestedFrom,
@@ -10,9 +13,9 @@ import {
 } from './notices.ts'
 
 /**
- * Emails with a link. Others are in notices.ts. To add one, write it here or there, add its kind to the check of
- * `mail_outbox` in a migration, and queue it in the event's transaction, with the client's network if a stranger
- * can cause it. Anyone can register any email under any name, so an unproven email gets only an inviter's text.
+ * Emails with a link. Others are in notices.ts. To add one, write it in one of these files, add its kind to the check of
+ * `mail_outbox` in a migration, and queue it in the event's transaction. If a stranger can cause it, add the client's
+ * network. Anyone can register any email under any name, so an unverified email gets only an inviter's text.
  */
 
 export interface Letter {
@@ -30,17 +33,19 @@ interface LinkedLetter {
   write(context: LetterContext, until: string): Text
 }
 
-const UNDO = { purpose: 'undo', page: 'undo', label: "This wasn't me: undo it" } as const
+const UNDO = { purpose: 'undo', page: 'undo', label: 'Undo this change' } as const
 
 export const LINKED_LETTERS = {
   verify_email: {
     purpose: 'verify',
     page: 'verify-email',
-    label: 'Confirm the address',
+    label: 'Confirm email address',
     write: (context, until) => [
       'Confirm your email address',
-      `Somebody gave this email address for a new account, ${requestedFrom(context)}. Confirm that it is yours, and you can sign in:`,
-      `The link works once, until ${until}. If it was not you, do nothing: without it nobody can sign in.`,
+      'Someone created an account with this email address. If this was you, confirm the address to sign in:',
+      worksUntil(until),
+      "If this wasn't you, ignore this email. Nobody can use the account until the address is confirmed.",
+      requestedFrom(context),
     ],
   },
   password_reset: {
@@ -49,49 +54,59 @@ export const LINKED_LETTERS = {
     label: 'Choose a new password',
     write: (context, until) => [
       context.isProven ? `Reset your password for ${context.companyName}` : 'Reset your password',
-      context.isPasswordVoid
-        ? 'Your password does not work any more, as another email explains. To choose a new one:'
-        : `Somebody asked to reset your password, ${requestedFrom(context)}. To choose a new one:`,
-      context.isPasswordVoid
-        ? `The link works once, until ${until}. After that, ask for another one with “Forgot password”.`
-        : `The link works once, until ${until}. If it was not you, do nothing: your password stays as it is.`,
+      ...(context.isPasswordVoid
+        ? [
+            'We turned off your password to protect your account. A separate email explains why.',
+            `${worksUntil(until)} After that, request a new one with “Forgot your password?” on the sign-in page.`,
+          ]
+        : [
+            'We received a request to reset your password. If this was you, choose a new one:',
+            worksUntil(until),
+            "If this wasn't you, ignore this email. Your password stays the same.",
+            requestedFrom(context),
+          ]),
       ...additionsOf(context),
     ],
   },
   invitation: {
     purpose: 'invite',
     page: 'accept-invitation',
-    label: 'Accept the invitation',
+    label: 'Accept invitation',
     write: ({ companyName, role, invitedBy = 'An operator' }, until) => [
-      `Your invitation to ${companyName}`,
-      `${invitedBy} invites you to ${companyName}, with the role ${role}.`,
-      `The link works once, until ${until}. If you do not know ${companyName}, do nothing.`,
+      `Your invitation to join ${companyName}`,
+      `${invitedBy} invited you to join ${companyName} with the ${role} role.`,
+      worksUntil(until),
+      `If you don't know ${companyName}, ignore this email.`,
     ],
   },
   first_factor_added: {
     ...UNDO,
     write: (context, until) => [
       `A second factor was added to your account at ${context.companyName}`,
-      `${factorOf(context)} was added to your account, ${requestedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
-      undoneBy(until),
+      `${factorOf(context)} was added to your account. It is the account's first second factor, and we signed you out everywhere else. If this wasn't you, undo it now:`,
+      ...undoneBy(until),
+      requestedFrom(context),
     ],
   },
   email_changed_without_factor: {
     ...UNDO,
     write: (context, until) => [
-      `The email address of your account at ${context.companyName} was changed`,
-      `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it. If that was you, do nothing. If not, undo it at once:`,
-      undoneBy(until),
+      emailChangedAt(context),
+      `${EMAIL_CHANGED} If this wasn't you, undo it now:`,
+      ...undoneBy(until),
+      requestedFrom(context),
     ],
   },
   email_change: {
     purpose: 'confirm',
     page: 'confirm-email',
-    label: 'Confirm the address',
+    label: 'Confirm email address',
     write: (context, until) => [
       'Confirm your new email address',
-      `Somebody gave this email address as the new one of their account, ${requestedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
-      `The link works once, until ${until}. If it was not you, do nothing: without it nothing changes.`,
+      'We received a request to use this email address for an existing account. If this was you, confirm the address:',
+      `${worksUntil(until)} After you confirm, sign in with this address instead of your previous one.`,
+      "If this wasn't you, ignore this email. Nothing changes until the address is confirmed.",
+      requestedFrom(context),
     ],
   },
 } as const satisfies Record<string, LinkedLetter>
@@ -124,12 +139,17 @@ export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext):
 }
 
 function toLetter({ name, isProven, signInName }: LetterContext, [subject, ...paragraphs]: Text): Letter {
-  if (signInName !== undefined) paragraphs.push(`To sign in, type this as the company: ${signInName}`)
+  if (signInName !== undefined) paragraphs.push(`To sign in, enter ${signInName} as the company.`)
   return { name: isProven ? name : undefined, subject, paragraphs }
 }
 
-function undoneBy(until: string): string {
-  return `The link works once, until ${until}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another email has a link to choose a new password.`
+const worksUntil = (until: string) => `The link works once, until ${until}.`
+
+function undoneBy(until: string): string[] {
+  return [
+    IF_YOU,
+    `${worksUntil(until)} Undoing restores this email address, removes the password and all second factors, and signs everyone out. We then email you a link to choose a new password.`,
+  ]
 }
 
 /** Breaks up links in text that a user chose. */
@@ -166,12 +186,12 @@ export function renderLetter({ name, subject, paragraphs, links = [] }: Letter) 
     paragraph(first),
     ...links.flatMap(({ label, url }) => [
       `<p><a href="${escapeHtml(url)}" style="${BUTTON}">${escapeHtml(label)}</a></p>`,
-      `<p style="font-size:13px">Or open this address: <span style="word-break:break-all">${escapeHtml(url)}</span></p>`,
+      `<p style="font-size:13px">Or open this link: <span style="word-break:break-all">${escapeHtml(url)}</span></p>`,
     ]),
     ...rest.map(paragraph),
   ]
   return {
-    // Mail programs would decode an encoded word (RFC 2047) that a user chose.
+    // Email programs would decode an encoded word (RFC 2047) that a user chose.
     subject: subject.replaceAll('=?', '= ?'),
     text: `${text.join('\n\n')}\n`,
     html: `<!doctype html>
@@ -192,13 +212,13 @@ const BUTTON =
   'display:inline-block;padding:0.5em 1em;border-radius:6px;background:#1d4ed8;color:#ffffff;text-decoration:none'
 
 function paragraph(text: string): string {
-  return `<p>${escapeHtml(text)}</p>`
+  return `<p>${escapeHtml(text).replaceAll('\n', '<br>')}</p>`
 }
 
 /** Separators in URLs, domains (UTS 46), and emails, before a visible character. */
 const JOINS = /[.\u3002\uff0e\uff61@\uff20:\uff1a](?=[^\s\u200a])/g
 
-/** A hair space, unlike a zero-width space, ends a word in every mail program. */
+/** A hair space, unlike a zero-width space, ends a word in every email program. */
 function withoutLinks(text: string): string {
   return text.replace(JOINS, '$&\u200a')
 }

@@ -9,7 +9,7 @@ export interface MailData {
   invitedBy?: string | undefined
   /** The user it is about, if the recipient can differ from their current email. */
   userId?: string | undefined
-  /** A second factor was proven when a new email was requested. */
+  /** The request for a new email used a second factor. */
   isFactorProven?: boolean | undefined
   invitationsWithdrawn?: number | undefined
   factor?: { kind: FactorKind; name: string } | undefined
@@ -33,7 +33,7 @@ interface Added {
   role: string
 }
 
-/** What an account added to its company. A reset of the account does not remove it. */
+/** Additions of an account to its company. A reset of the account does not remove them. */
 export interface Additions {
   members: Added[]
   serviceAccounts: Added[]
@@ -42,10 +42,10 @@ export interface Additions {
 
 export interface LetterContext extends MailData {
   companyName: string
-  /** The handle, or without one the id. Undefined for an unproven email, and for several companies. */
+  /** The handle, or without one the ID. Undefined for an unverified email, and for several companies. */
   signInName?: string | undefined
   name: string
-  /** If the email is not proven, a stranger may have chosen these names. */
+  /** If the email is not verified, a stranger may have chosen these names. */
   isProven: boolean
   companies?: { name: string; signInName: string; url: string }[] | undefined
   additions?: Additions | undefined
@@ -55,8 +55,10 @@ export interface LetterContext extends MailData {
   requestedAt: Date
 }
 
-export function requestedFrom({ ipAddress, requestedAt }: LetterContext): string {
-  return `${ipAddress === undefined ? '' : `from IP address ${ipAddress} `}on ${toText(requestedAt)}`
+/** A line each. `what` names the time. */
+export function requestedFrom({ ipAddress, requestedAt }: LetterContext, what = 'Time'): string {
+  const time = `${what}: ${toText(requestedAt)}`
+  return ipAddress === undefined ? time : `${time}\nIP address: ${ipAddress}`
 }
 
 /** 2026-11-20 10:15 UTC */
@@ -66,116 +68,168 @@ export function toText(time: Date): string {
 
 export type Text = [subject: string, ...paragraphs: string[]]
 
+export const IF_YOU = "If this was you, you don't need to do anything."
+
+export const EMAIL_CHANGED =
+  'The email address of your account was changed. You now sign in with the new address, and we send email to it.'
+
+export const emailChangedAt = ({ companyName }: LetterContext) =>
+  `The email address of your account at ${companyName} was changed`
+
 /** Emails without a link to redeem. */
 export const NOTICES = {
   password_changed: (context) => [
     `Your password for ${context.companyName} was changed`,
-    `Your password was changed, ${requestedFrom(context)}, and your other sessions have ended.`,
+    'Your password was changed, and we signed you out everywhere else.',
+    requestedFrom(context),
     ...withdrawnOf(context),
     ...additionsOf(context),
+    IF_YOU,
     ifNotYou(context),
   ],
   sign_in_after_lockout: (context) => [
     `New sign-in to ${context.companyName} after too many wrong passwords`,
-    `Somebody tried so many wrong passwords for your account that it was locked for a while. Now there was a sign-in with the right one, ${requestedFrom(context)}.${deviceOf(context)}`,
+    'Someone entered too many wrong passwords for your account, so we locked it for a while. Now someone has signed in with the correct password.',
+    `${requestedFrom(context)}${deviceOf(context)}`,
+    IF_YOU,
     ifNotYou(context),
   ],
   password_guessing: (context) => [
-    `Somebody is guessing your password for ${context.companyName}`,
-    `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${requestedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
-    `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell ${adminOf(context)}.`,
+    `Someone is guessing your password for ${context.companyName}`,
+    "Someone entered many wrong passwords for your account within a few minutes, from different networks. For now, you can only sign in from networks and browsers you've used before.",
+    requestedFrom(context, 'Last attempt'),
+    "If this was you, or if you can't sign in, reset your password. You can do that from any network.",
+    `If this wasn't you, contact ${adminOf(context)}.`,
   ],
   refresh_reuse: (context) => [
-    `A session of yours at ${context.companyName} was ended to be safe`,
-    `A refresh token of yours was used twice, the second time ${requestedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
-    `If you do not know why, reset your password, and tell ${adminOf(context)}.`,
+    `One of your sessions at ${context.companyName} was ended as a precaution`,
+    "A refresh token was used twice. This usually means that the token was copied or that a program has a bug, so we ended the session. Your other sessions aren't affected.",
+    requestedFrom(context, 'Second use'),
+    'If this was your own program, make sure that it uses each refresh token only once, then sign in again.',
+    `If this wasn't you, reset your password and contact ${adminOf(context)}.`,
   ],
   reauthentication_failed: (context) => [
-    `A session of yours at ${context.companyName} was ended`,
-    'Someone in a session of yours entered too many wrong passwords or codes when asked to confirm your identity. The session was ended. Your other sessions stay signed in.',
-    `The last attempt came ${requestedFrom(context)}.`,
-    `If this was you, sign in again. If this wasn't you, someone else used your session: reset your password, and tell ${adminOf(context)}.`,
+    `One of your sessions at ${context.companyName} was ended`,
+    "Someone in one of your sessions entered too many wrong passwords or codes when asked to confirm your identity, so we ended the session. Your other sessions aren't affected.",
+    requestedFrom(context, 'Last attempt'),
+    'If this was you, sign in again.',
+    `If this wasn't you, someone else used your session. Reset your password and contact ${adminOf(context)}.`,
   ],
   email_change_requested: (context) => [
-    `Another email address for your account at ${context.companyName}`,
-    `Somebody who is signed in as you asked to change the email address of your account, ${requestedFrom(context)}. Nothing changes until the link in an email to the new address is followed.`,
+    `A new email address was requested for your account at ${context.companyName}`,
+    'Someone who is signed in as you asked to change the email address of your account. Nothing changes until they open the link that we sent to the new address.',
+    requestedFrom(context),
+    'If this was you, open the link to finish the change.',
     ifNotYou(context),
   ],
   email_changed: (context) => [
-    `The email address of your account at ${context.companyName} was changed`,
-    `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it.`,
-    `If that was not you, tell ${adminOf(context)}, at once.`,
+    emailChangedAt(context),
+    EMAIL_CHANGED,
+    requestedFrom(context),
+    IF_YOU,
+    `If this wasn't you, contact ${adminOf(context)} immediately.`,
   ],
   email_restored: (context) => [
-    `This address was removed from an account at ${context.companyName}`,
-    `An account at ${context.companyName} had this email address. The owner of its former address has taken the change back, ${requestedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
-    `If you do not know why, tell ${adminOf(context)}.`,
+    `This email address was removed from an account at ${context.companyName}`,
+    `The owner of an account at ${context.companyName} undid the change to this email address, so the account has its previous address again. Its password and second factors were removed.`,
+    requestedFrom(context),
+    'If this was you, use the link that we sent to the previous address to choose a new password.',
+    `If this wasn't you, contact ${adminOf(context)}.`,
   ],
   second_factor_added: (context) => [
     `A second factor was added to your account at ${context.companyName}`,
-    `${factorOf(context)} was added to your account, ${requestedFrom(context)}. Your other sessions have ended.`,
-    `If that was not you, tell ${adminOf(context)}, at once: they can reset your second factors and your password. Another password alone does not remove it.`,
+    `${factorOf(context)} was added to your account, and we signed you out everywhere else.`,
+    requestedFrom(context),
+    IF_YOU,
+    `If this wasn't you, contact ${adminOf(context)} immediately. They can reset your second factors and your password. A new password is not enough to remove the second factor.`,
   ],
   second_factor_removed: (context) => [
     `A second factor was removed from your account at ${context.companyName}`,
-    `${factorOf(context)} was removed from your account, ${requestedFrom(context)}. Your other sessions have ended.`,
+    `${factorOf(context)} was removed from your account, and we signed you out everywhere else.`,
+    requestedFrom(context),
+    IF_YOU,
     ifNotYou(context),
   ],
   recovery_code_used: ({ codesLeft = 0, ...context }) => [
-    `A recovery code of yours was used at ${context.companyName}`,
-    `A recovery code was used in place of your second factor, ${requestedFrom(context)}. ${leftOf(codesLeft)}`,
+    `One of your recovery codes for ${context.companyName} was used`,
+    `One of your recovery codes was used instead of a second factor. ${leftOf(codesLeft)}`,
+    requestedFrom(context),
+    IF_YOU,
     ifNotYou(context),
   ],
   recovery_codes_replaced: (context) => [
     `New recovery codes for your account at ${context.companyName}`,
-    `New recovery codes were made for your account, ${requestedFrom(context)}. Those of before do not work any more.`,
+    'New recovery codes were created for your account. Your previous codes no longer work.',
+    requestedFrom(context),
+    IF_YOU,
     ifNotYou(context),
   ],
   second_factors_reset: (context) => [
-    `Your sign-in to ${context.companyName} was reset`,
-    `An admin has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. Another email has a link to choose a new password. Then sign in, and add a second factor again.`,
-    `If you did not ask for this, tell ${adminOf(context)}.`,
+    `Your password and second factors for ${context.companyName} were reset`,
+    'An admin or operator removed your password and all your second factors, and signed you out everywhere. Use the link in our other email to choose a new password. Then sign in, and add a second factor again.',
+    requestedFrom(context),
+    `If you didn't request this, contact ${adminOf(context)}.`,
   ],
   code_guessing: (context) => [
-    `Somebody knows your password for ${context.companyName}`,
-    `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${requestedFrom(context)}. Nobody was let in. The password does not work any more, and all your sessions have ended. Your second factors stay as they are.`,
-    'Another email has a link to choose a new password: take one that you use nowhere else.',
+    `Someone knows your password for ${context.companyName}`,
+    'Someone entered your correct password many times, and then wrong codes instead of your second factor. Nobody got in. To protect your account, we turned off your password and signed you out everywhere. Your second factors still work.',
+    requestedFrom(context, 'Last attempt'),
+    'If this was you, choose a new password with the link in our other email.',
+    "If this wasn't you, do the same, and choose a password that you don't use anywhere else.",
   ],
   second_factor_missing: (context) => [
-    `Somebody gave your password for ${context.companyName}, and no right second factor`,
-    `Somebody gave the right password of your account, ${requestedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this email once a day at most.`,
-    'If that was you, do nothing: a sign-in that you begin and do not finish looks the same, also right after you choose a new password. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
+    `Your password for ${context.companyName} was used without your second factor`,
+    'Someone entered your correct password but no valid second factor, so the sign-in failed. We send this email at most once a day.',
+    requestedFrom(context),
+    "If this was you, you don't need to do anything. A sign-in that you don't finish looks the same, even right after you choose a new password.",
+    "If this wasn't you, someone knows your password. Change it immediately to one that you don't use anywhere else.",
   ],
-  mailbox_code: (context) => codeText('To add your first second factor, give this code', context),
+  mailbox_code: (context) => codeText('To add your first second factor, enter this code', context),
   email_change_code: (context) =>
-    codeText('To give your account another email address, give this code', context),
+    codeText('To change the email address of your account, enter this code', context),
   admin_code: (context) =>
     codeText(`To make someone an admin of ${context.companyName}, enter this code`, context),
   admin_added: ({ admin = NOBODY, ...context }) => [
     `${admin.name} is now an admin of ${context.companyName}`,
-    `${admin.name} (${admin.email}) is now an admin of ${context.companyName}, and can do everything there. ${admin.reason}`,
-    `This happened ${requestedFrom(context)}.`,
-    `You get this email because you are an admin. If you don't know why this happened, change the role under Members, and tell ${adminOf(context)}.`,
+    `${admin.name} (${admin.email}) is now an admin of ${context.companyName} and can do everything there. ${admin.reason}`,
+    requestedFrom(context),
+    IF_EXPECTED,
+    `If you don't know why this happened, change the role under Members and contact ${adminOf(context)}.`,
+    TO_ADMINS,
   ],
   security_policy_changed: ({ policy = 'optional', ...context }) => [
-    `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
-    `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. This applies immediately.`,
-    'Anyone who needs one and does not have one yet must add it before they go on. You get this email because you are an admin. If you do not know why it was changed, look at the audit log, and ask the other admins, or whoever runs gatehouse for you.',
+    `Two-factor authentication at ${context.companyName} is now ${POLICIES[policy]}`,
+    `Your company's policy was changed. A second factor is now ${POLICIES[policy]}. This takes effect immediately.`,
+    ...(policy === 'optional' ? [] : ["Members who need one and don't have one must add it to continue."]),
+    requestedFrom({ ...context, ipAddress: undefined }),
+    IF_EXPECTED,
+    "If you don't know why this happened, look at the audit log, and ask the other admins or your gatehouse operator.",
+    TO_ADMINS,
   ],
-  companies: ({ isJustVerified, ...context }) => [
-    isJustVerified ? 'Your company is ready' : 'Where you sign in',
+  companies: ({ isJustVerified, ...context }) =>
     isJustVerified
-      ? 'Your email address is confirmed. You can sign in with it here:'
-      : `Somebody asked which companies this email address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
-    'Where you are asked for the company, type the part in brackets.',
-    ...(isJustVerified ? [] : ['If it was not you, do nothing: nobody else was told.']),
-  ],
+      ? [
+          'Your company is ready',
+          'Your email address is confirmed. You can sign in with it here:',
+          IN_PARENTHESES,
+        ]
+      : [
+          'Your companies',
+          'We received a request for a list of your companies. If this was you, choose where to sign in:',
+          IN_PARENTHESES,
+          "If this wasn't you, ignore this email. We sent it only to you.",
+          requestedFrom(context),
+        ],
 } as const satisfies Record<string, (context: LetterContext) => Text>
+
+const IF_EXPECTED = "If you expected this, you don't need to do anything."
+const TO_ADMINS = "You get this email because you're an admin."
+const IN_PARENTHESES = 'On the sign-in page, enter the part in parentheses as the company.'
 
 const POLICIES: Record<SecondFactorPolicy, string> = {
   optional: 'optional',
-  admins: 'required of admins',
-  everyone: 'required of everyone',
+  admins: 'required for admins',
+  everyone: 'required for everyone',
 }
 
 export function factorOf({ factor }: LetterContext): string {
@@ -187,7 +241,8 @@ function codeText(purpose: string, { code = '', ...context }: LetterContext): Te
   return [
     `Your code for ${context.companyName}`,
     `${purpose}: ${code.slice(0, 4)} ${code.slice(4)}`,
-    `It works once, for 10 minutes. It was asked for ${requestedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`,
+    'The code works once, for 10 minutes. Enter it only on the page where you requested it.',
+    requestedFrom(context),
     ifNotYou(context),
   ]
 }
@@ -199,7 +254,7 @@ function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string
       ? ['An invitation you had sent was', 'it']
       : [`${count} invitations you had sent were`, 'them']
   return [
-    `${were} withdrawn, in case somebody else sent ${them} in your name. You can send ${them} again from Members.`,
+    `${were} withdrawn, in case someone else sent ${them} in your name. You can send ${them} again from Members.`,
   ]
 }
 
@@ -211,7 +266,7 @@ export function additionsOf({ additions, additionsSince, ...context }: LetterCon
   const accountOf = ({ name, email, role }: Added) => `${name} (${email}), ${role}`
   const lines = [
     ...members.map((one) => `Joined by your invitation: ${accountOf(one)}`),
-    ...serviceAccounts.map((one) => `Service account with a password that you created: ${accountOf(one)}`),
+    ...serviceAccounts.map((one) => `Service account with a password you created: ${accountOf(one)}`),
     ...(signingSecret ? [`New signing secret: version ${signingSecret.version}`] : []),
   ]
   if (lines.length === 0 || additionsSince === undefined) return []
@@ -220,24 +275,24 @@ export function additionsOf({ additions, additionsSince, ...context }: LetterCon
     `Since ${toText(new Date(additionsSince))}, your account added the following to ${context.companyName}. It stays until someone removes it:`,
     ...lines.slice(0, MAX_NAMED),
     ...(more > 0 ? [`And ${more} more: see Members.`] : []),
-    `If some of this wasn't you, remove it under Members and Developer settings, or tell ${adminOf(context)}.`,
+    `If some of this wasn't you, remove it under Members and Developer settings, or contact ${adminOf(context)}.`,
   ]
 }
 
 function leftOf(codesLeft: number): string {
-  if (codesLeft === 0) return 'None is left: make new ones on your account page.'
-  return `${codesLeft === 1 ? 'One is' : `${codesLeft} are`} left.`
+  if (codesLeft === 0) return 'You have no codes left. Create new ones on your account page.'
+  return `You have ${codesLeft} left.`
 }
 
 function deviceOf({ userAgent }: LetterContext): string {
-  return userAgent ? ` The device calls itself “${userAgent}”.` : ''
+  return userAgent ? `\nBrowser or program: “${userAgent}”` : ''
 }
 
 function ifNotYou(context: LetterContext): string {
-  return `If that was not you, reset your password at once, and tell ${adminOf(context)}.`
+  return `If this wasn't you, reset your password immediately and contact ${adminOf(context)}.`
 }
 
 /** Names the operator too, because the recipient can be the only admin. */
 function adminOf({ companyName }: Pick<LetterContext, 'companyName'>): string {
-  return `an admin of ${companyName}, or whoever runs gatehouse for you`
+  return `an admin of ${companyName} or your gatehouse operator`
 }

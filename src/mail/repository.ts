@@ -46,7 +46,7 @@ export interface DueMail extends QueuedMail {
   isCounted: boolean
 }
 
-/** Leases use the database's clock, because those of instances differ. Kinds of newer releases are left to them. */
+/** Leases use the database's clock, because instances' clocks differ. Newer releases send their own new kinds. */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
   { now, leaseMs, max }: { now: Date; leaseMs: number; max: number },

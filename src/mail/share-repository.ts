@@ -23,7 +23,7 @@ interface Share {
 
 export interface Decision {
   isCounted: boolean
-  /** Null if the limit is not used up. */
+  /** Null if the limit has room. */
   freeAt: Date | null
   earlier: number
 }

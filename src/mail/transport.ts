@@ -104,7 +104,7 @@ function toMail({ id, kind: _, to, at, ...letter }: Message, { from }: Settings)
     to: { name: '', address: to },
     date: at,
     messageId: `<${id}@${from.address.slice(from.address.indexOf('@') + 1)}>`,
-    // No out-of-office answers (RFC 3834).
+    // Prevents out-of-office replies (RFC 3834).
     headers: { 'Auto-Submitted': 'auto-generated' },
     disableFileAccess: true,
     disableUrlAccess: true,

@@ -74,7 +74,7 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   // Nobody reads the emails of service accounts.
   if (!account || !isActive(account) || account.userKind === 'service') return null
   const isProven = account.emailVerifiedAt !== null
-  // A notice can contain names, so it only goes to a proven email.
+  // A notice can contain names, so it goes only to a verified email.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
   const names = namesOf(companyId, account)
   // A company gets its handle at the first verification. Its id is not shown until then.
@@ -96,7 +96,7 @@ async function namesIn(
   const isInvited = 'invitedBy' in newAdmin
   const by = isInvited ? newAdmin.invitedBy : newAdmin.changedBy
   const name =
-    by === null ? 'an operator' : ((await findMember(db, companyId, by))?.name ?? 'a former member')
+    by === null ? 'an operator' : ((await findMember(db, companyId, by))?.name ?? 'a deleted member')
   const reason = `They ${isInvited ? 'accepted an invitation' : 'got the role'} from ${name}.`
   return { admin: { name: member.name, email: member.email, reason } }
 }

@@ -85,7 +85,7 @@ test('a handle works in requests for emails, and every email contains it', async
   await service.call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } })
   await service.call('/auth/companies/remind', { json: { email } })
   const changed = await mailbox.mailTo(email, 'was changed')
-  const remind = await mailbox.mailTo(email, 'Where you sign in')
+  const remind = await mailbox.mailTo(email, 'Your companies')
   for (const mail of [reset, changed, remind]) {
     expect(mail.email.text).toContain(handle)
     expect(mail.email.text).not.toContain(person.companyId)

@@ -73,9 +73,9 @@ test('an encoded word in a name is not decoded in a subject (RFC 2047)', () => {
 })
 
 test.for([
-  [0, 'None is left: make new ones'],
-  [1, 'One is left.'],
-  [2, '2 are left.'],
+  [0, 'You have no codes left. Create new ones'],
+  [1, 'You have 1 left.'],
+  [2, 'You have 2 left.'],
 ] as const)('the email about a recovery code counts the codes left: %i', ([codesLeft, words]) => {
   expect(write('recovery_code_used', { ...contextOf('Acme'), codesLeft }).text).toContain(words)
 })

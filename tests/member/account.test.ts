@@ -70,7 +70,7 @@ test('a new email must be valid and new (ASVS 1.2.1)', async () => {
 test('a new email replaces the old one when its link is followed (ASVS 6.3.7)', async () => {
   const { person, token, email, mail, notice, mailed } = await asking()
   expect(mail.email.subject).toBe('Confirm your new email address')
-  expect(notice.email.subject).toContain('Another email address')
+  expect(notice.email.subject).toContain('A new email address was requested')
   for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
   // Nothing has changed yet.
   expect((await service.getSession({ token })).body.user.email).toBe(person.email)

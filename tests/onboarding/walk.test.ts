@@ -42,7 +42,7 @@ test('a company registers, and its admin signs in and changes the password', asy
   expect(ready.email.text).toContain(
     `Acmé (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
   )
-  expect(ready.email.text).not.toContain('Somebody asked')
+  expect(ready.email.text).not.toContain('We received a request')
 
   const session = await service.loginAs(ada)
   expect(session).toMatchObject({

@@ -57,7 +57,7 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
   const digits = [...(await codeTo(admin.email))].map((digit) => String.fromCodePoint(0xff10 + Number(digit)))
   await submit(section, { 'Code from the email': digits.toSpliced(4, 0, '－').join('') }, 'Continue')
   await say(page, 'Nothing changes until you open it.')
-  await mailbox.mailTo(admin.email, 'Another email address')
+  await mailbox.mailTo(admin.email, 'A new email address was requested')
 
   // Where a focus would open a keyboard, none is given.
   const { page: phone } = await openPage({ hasTouch: true, isMobile: true })

@@ -59,7 +59,7 @@ test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7)'
   await service.addUser(admin, 'viewer')
   await must(setPolicy('everyone', { token: admin.token }))
   await must(setPolicy('everyone', { token: admin.token }))
-  for (const { email } of [admin, other]) await service.mailbox.mailTo(email, 'required of everyone')
+  for (const { email } of [admin, other]) await service.mailbox.mailTo(email, 'required for everyone')
   const mails = service.db.selectFrom('mail_outbox').select('recipient')
   const queued = mails.where('company_id', '=', admin.companyId).where('kind', '=', 'security_policy_changed')
   // The second change changed nothing, and the viewer gets no email.

@@ -79,7 +79,7 @@ test('a password revoked twice concurrently leaves one email with a link', async
   await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
   const context = { db, system: service.clock }
   for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
-  await service.mailbox.mailTo(person.email, 'Somebody knows your password')
+  await service.mailbox.mailTo(person.email, 'Someone knows your password')
   const { token } = await service.mailbox.mailTo(person.email, 'Reset your password')
   const json = { token, newPassword: NEW_PASSWORD }
   expect((await call('/auth/password/reset', { json })).status).toBe(204)
@@ -111,6 +111,6 @@ test('the notice of an admin reset survives a new reset request', async () => {
   await expect.poll(() => untried.execute()).toEqual([])
   await service.mailbox.start()
   service.clock.advance(3600)
-  await service.mailbox.mailTo(person.email, 'Your sign-in to')
+  await service.mailbox.mailTo(person.email, 'Your password and second factors')
   await service.mailbox.mailTo(person.email, 'Reset your password')
 })

@@ -127,8 +127,8 @@ test('a recovery code has 130 bits, and works once, and its use is emailed (ASVS
   const again = await begin(person)
   expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
   expect(await recoveryCodesOf(signedIn.accessToken)).toBe(9)
-  const told = await service.mailbox.mailTo(person.email, 'A recovery code of yours was used')
-  expect(told.email.text).toContain('9 are left')
+  const told = await service.mailbox.mailTo(person.email, 'One of your recovery codes')
+  expect(told.email.text).toContain('You have 9 left.')
   expect(told.raw).not.toContain(code)
   const used = { outcome: 'done', details: { codesLeft: 9 } }
   expect(await listAudit(db, 'recovery_code', person)).toMatchObject([used])
