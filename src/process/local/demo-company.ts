@@ -37,22 +37,22 @@ export function welcome(listening: string, { companyId, handle, email, password,
   const company = handle ?? companyId
   // Browsers create no passkeys for IP addresses, and no link can lead to [::].
   const url = listening.replace(/\/\/(?:127\.0\.0\.1|\[::1?\]):/, '//localhost:')
-  const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`
+  const listens = `gatehouse listens at ${url}/api, with its own Postgres.`
   if (!signsIn)
     return `
 ${listens}
 
-The admin of the demo company has another e-mail or password by now. Sign in with these at:
+The demo admin's email or password has changed, or the account is disabled. Sign in at:
 
   ${url}/sign-in#company=${company}
 
-To begin anew, stop the service, delete its data folder (DATA_DIR, or .data), and start it again.
+To start over, stop the service, delete its data folder (DATA_DIR, or .data), and start it again.
 `
   return `
 ${listens}
 
   company   ${company}
-  e-mail    ${email}
+  email     ${email}
   password  ${password}
 
 For the API calls in README.md, and for scripts/walk.sh:
