@@ -55,7 +55,7 @@ function pageOf({ watch, styles, script, chunks }: Names, mark: string): string 
 <meta name="theme-color" media="(prefers-color-scheme: light)" content="#ffffff">
 <meta name="theme-color" media="(prefers-color-scheme: dark)" content="#14171c">
 <meta name="referrer" content="no-referrer">
-<meta name="description" content="Sign in to gatehouse: your account, your company's members and its signing secret.">
+<meta name="description" content="Sign in to gatehouse and manage your account, your company's members, and its signing secret.">
 <title>gatehouse</title>
 <link rel="icon" href="${iconOf(mark)}">
 <script src="/${watch}"></script>

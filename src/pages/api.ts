@@ -2,22 +2,22 @@ import type { Static } from '@sinclair/typebox'
 import type { EndReason, ProblemReply } from '../errors.ts'
 import type { Answer, Body, Query, Routes } from './routes.ts'
 
-/** Calls the public interface, and says what went wrong in words for people. */
+/** Calls the API, and turns problems into messages for people. */
 
 type Problem = Static<typeof ProblemReply>
 export type Challenge = NonNullable<Answer<'POST /auth/reauthenticate'>>
 
 interface Details {
-  /** What is wrong, by the name of a field of the body. */
+  /** Errors by field of the body. */
   fields?: Record<string, string>
   reason?: EndReason | undefined
-  /** Of HTTP; 0 without an answer. */
+  /** The HTTP status; 0 without a response. */
   status?: number
-  /** What the second factor answers, if one is asked for. */
+  /** Present if a second factor is required. */
   challenge?: Challenge | undefined
 }
 
-/** An answer that is no success, or none at all. `message` is for people. */
+/** A failed request, or one without a response. `message` is for people. */
 export class ApiError extends Error {
   readonly code: string
   readonly fields: Record<string, string>
@@ -35,16 +35,16 @@ export class ApiError extends Error {
   }
 }
 
-/** What happens when a session has ended or is held, and when a change asks for a recent proof. The application sets it. */
+/** The session, and callbacks for responses about it. The application sets them. */
 export const session = {
-  /** The session that the page shows. A sign-in in another tab can have replaced its cookie, so requests name it. */
+  /** The session that the page shows. Requests name it, because a sign-in in a different tab can replace its cookie. */
   shownId: null as string | null,
   /** The cookie belongs to a different session than the page shows. */
   changed: () => {},
   ended: (_reason: EndReason | undefined) => {},
-  /** The policy of the company asks for a second factor, which this session has not proven. */
+  /** The company's policy requires a second factor, which this session has not used. */
   held: () => {},
-  /** Resolves once the user has proven who they are; false if they do not want to. */
+  /** Resolves after re-authentication; false if the user cancels. */
   prove: async (): Promise<boolean> => false,
 }
 
@@ -57,12 +57,12 @@ interface Options {
   patienceMs?: number
 }
 
-/** What is undefined is not sent. */
+/** Undefined values are not sent. */
 export type Loose<Value> = Value extends object
   ? { [Name in keyof Value]: object extends Pick<Value, Name> ? Value[Name] | undefined : Value[Name] }
   : Value
 
-/** What a call needs besides its route: nothing, where all of it is optional. */
+/** The options of a call, which can be left out if all of them are optional. */
 type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
   (Name extends `${string}/:id${string}` ? { id: string } : unknown) &
   (Body<Name> extends infer Content
@@ -75,16 +75,16 @@ type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
   (undefined extends Query<Name> ? unknown : { query?: Loose<Query<Name>> })
 type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
 
-/** Refusals of 401 that tell nothing of the session: they answer a sign-in. */
+/** 401 codes of sign-ins, which say nothing about the session. */
 const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']
 const HELD = 'second_factor_enrolment_required'
 const CHANGED = 'session_changed'
-/** The service answers each request within 10 s; the rest is for a slow network. */
+/** The service responds within 10 s. The rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
-/** Of a read that has to wait for others of the company. */
+/** For reads that wait for other reads of the company. */
 const MAX_RETRIES = 5
-/** Between these, and before a new cookie can be expected. */
+/** Between retries, and before a new cookie can be expected. */
 const RETRY_MS = 1_000
 
 /** @throws ApiError */
@@ -98,7 +98,7 @@ export async function call<Name extends keyof Routes>(
   })) as Answer<Name>
 }
 
-/** Once for a call and its repetitions: they belong to the page that began it. */
+/** Read once for a call and its retries, because they belong to the page that started it. */
 function nameShown(): Record<string, string> {
   return session.shownId === null ? {} : { 'x-session-id': session.shownId }
 }
@@ -114,7 +114,7 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
   if (error.code === HELD) session.held()
   if (error.code === CHANGED) session.changed()
   if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
-    // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
+    // Re-authentication can replace the cookie while a request is on its way, so it is retried once.
     if (!isAgain && route !== SESSION && (await isSignedIn(error)))
       return await carryOut(route, options, true)
     session.ended(error.reason)
@@ -129,7 +129,7 @@ const SESSION = 'GET /auth/session'
  * the repeated request finds out.
  */
 async function isSignedIn({ reason }: ApiError): Promise<boolean> {
-  // Without a reason, the cookie is unknown. A proof may have replaced it, even in a different tab, and the new one is on its way.
+  // Without a reason, the cookie is unknown. Re-authentication in any tab may have replaced it.
   if (reason === undefined) await wait()
   return await send(SESSION, { headers: nameShown() }).then(
     ({ status }) => status !== 401,
@@ -139,7 +139,7 @@ async function isSignedIn({ reason }: ApiError): Promise<boolean> {
 
 const wait = () => new Promise((resolve) => setTimeout(resolve, RETRY_MS))
 
-/** Saves what the interface streams. The cookie goes with the request, so it is fetched and then saved. @throws ApiError */
+/** Fetches with the session cookie, then saves the response as a file. @throws ApiError */
 export async function download(
   query: Loose<Query<'GET /auth/audit'>>,
   accept: string,
@@ -156,7 +156,6 @@ export async function download(
   saveFile(await answer.blob().catch(failOffline), name)
 }
 
-/** Saves what the page has, as a file. */
 export function saveFile(content: Blob, name: string): void {
   const url = URL.createObjectURL(content)
   const link = document.createElement('a')
@@ -189,9 +188,9 @@ async function send(route: keyof Routes, options: Options, retries = MAX_RETRIES
   }
 }
 
-/** Also for an answer that breaks off. */
+/** Also called when a response is cut off. */
 function failOffline(error: unknown): never {
-  // Nobody waits for it any more.
+  // The caller no longer waits for it.
   if (error instanceof DOMException && error.name === 'AbortError') throw error
   throw new ApiError('offline', "We can't reach gatehouse. Check your connection and try again.")
 }
@@ -203,22 +202,17 @@ async function toError(answer: Response, isChange = false): Promise<ApiError> {
   if (status === 429)
     return new ApiError('rate_limited', `Too many attempts. Try again in ${inWords(wait)}.`, { status })
   if ([502, 503, 504].includes(status)) {
-    // Where something was overloaded, nothing was begun.
+    // `overloaded` means that no work was started.
     const isUnknown = isChange && problem?.code !== 'overloaded'
-    const state = isUnknown ? 'gatehouse is busy, and this may be done already' : 'gatehouse is busy'
+    const state = isUnknown ? 'gatehouse is busy, and your request may have succeeded' : 'gatehouse is busy'
     return new ApiError('overloaded', `${state}. Try again in ${inWords(Math.max(1, wait))}.`, { status })
   }
-  if (!problem) return new ApiError('unknown', 'Something went wrong on our side.', { status })
+  if (!problem) return new ApiError('unknown', 'Something went wrong on our side. Try again.', { status })
   const fields = Object.fromEntries(
-    (problem.errors ?? []).map(({ path, message }) => [path.slice(1), spell(message)]),
+    (problem.errors ?? []).map(({ path, message }) => [path.slice(1), message]),
   )
   const { code, detail, reason } = problem
-  return new ApiError(code, spell(detail), { fields, reason, status, challenge: challengeOf(problem) })
-}
-
-/** The interface writes "e-mail", the pages "email". */
-function spell(text: string): string {
-  return text.replaceAll(/\b(e)-(mail)/gi, '$1$2')
+  return new ApiError(code, detail, { fields, reason, status, challenge: challengeOf(problem) })
 }
 
 function challengeOf({ challenge, methods, passkeyOptions }: Problem): Challenge | undefined {

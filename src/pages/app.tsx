@@ -24,7 +24,7 @@ import { ProofDialog } from './signed-in/proof-dialog.tsx'
 import { type PageProps, Shell } from './signed-in/shell.tsx'
 import { ENDED } from './words.ts'
 
-/** Which page is at which path, and who is signed in. */
+/** Routes paths to pages, and tracks the session. */
 
 const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], (props: LinkProps) => ComponentChild> = {
   '/register': () => <Register />,
@@ -49,15 +49,15 @@ function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): 
   return Object.hasOwn(pages, path)
 }
 
-/** Those who send no events begin with who they are and what they can do. */
+/** Users who do not send events start at their account. */
 const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role) ? '/developer' : '/account')
 
 const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
-/** Tells the other tabs which session this one has opened or changed; null once it is signed out, or has found that it is. */
+/** Tells other tabs the ID of the session that this tab opened or changed, or null after a sign-out. */
 const tabs = openTabs()
 
-/** Null in a browser that refuses channels, as some do where they keep no cookies: each tab then finds out by itself. */
+/** Null if the browser refuses channels, as some do when they block cookies. Tabs then ask the service. */
 function openTabs(): BroadcastChannel | null {
   try {
     return new BroadcastChannel('gatehouse')
@@ -83,7 +83,7 @@ function Pages() {
   const [notice, setNotice] = useState<string | null>(null)
   const [fault, setFault] = useState<string | null>(null)
   const [returnTo, setReturnTo] = useState<string | null>(null)
-  /** The session that the policy of its company holds: it shows nothing before it has proven a second factor. */
+  /** The session that must use a second factor before it shows anything. */
   const [held, setHeld] = useState<string | null>(null)
   /** The session that a recovery code opened. */
   const [recovered, setRecovered] = useState<string | null>(null)
@@ -92,16 +92,16 @@ function Pages() {
   const isPublic = isAt(PUBLIC, path)
   const current = useRef({ session, url, isPublic })
   current.current = { session, url, isPublic }
-  // The requests of a stale page stay those of its session, so that they are refused.
+  // A stale page keeps naming its own session, so that its requests are refused.
   if (!isStale) sessionEvents.shownId = session?.session.id ?? null
 
-  /** Pages behind sign-in show one session only. Those of links show nothing of it, and would lose the link. */
+  /** Pages behind sign-in show only one session. Link pages do not show it, and a reload would lose the link. */
   function isOther(id: string | null): boolean {
     const { session, isPublic } = current.current
     return Boolean(session && session.session.id !== id && !isPublic)
   }
 
-  /** Asks who is signed in. What is shown of the same session stays while the service is busy or away. */
+  /** Loads the session. While the service is unavailable, the page keeps showing the same session. */
   async function ask(): Promise<void> {
     try {
       const found = await call('GET /auth/session')
@@ -126,24 +126,24 @@ function Pages() {
     }
     sessionEvents.changed = () => setStale(true)
     sessionEvents.held = () => setHeld(current.current.session?.session.id ?? null)
-    // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
+    // A different tab may have signed in as someone else, and its mark may not be here yet, so ask the service.
     tabs?.addEventListener('message', ({ data }) => {
       if (isOther(data)) return setStale(true)
       setHeld(null)
       ask()
     })
-    // A page that comes back by the back button shows what it was left with.
+    // The back button restores a page in its previous state.
     addEventListener('pageshow', (event) => {
       if (!event.persisted) return
       if (isOther(null)) setStale(true)
       else ask()
     })
-    // The cookie is none of a script's business, so a mark in its place says whether it is worth asking.
+    // Scripts can't read the HTTP-only cookie; this mark says whether to request the session.
     if (signedInMark.isSet()) ask()
     else setSession(null)
   }, [])
 
-  // Everything that the page was doing ends with it. By now it is not shown, so it asks nobody whether to leave.
+  // A reload ends everything that the page was doing. It shows nothing now, so it does not ask before leaving.
   useEffect(() => {
     if (isStale) location.reload()
   }, [isStale])
@@ -180,7 +180,7 @@ function Pages() {
       await call('POST /auth/logout')
     } catch (error) {
       if (error instanceof ApiError && error.code === 'session_changed') return
-      // Who has no session any more is signed out; everybody else must know that they are not.
+      // 401 means signed out. After any other failure, the user must know that they are still signed in.
       if (!(error instanceof ApiError && error.status === 401)) return setFault(NOT_SIGNED_OUT)
     }
     setFault(null)
@@ -218,7 +218,7 @@ function Pages() {
   const onRecovered = recovered === session.session.id ? () => setRecovered(null) : undefined
   const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
-    // Nothing of one session is shown in another.
+    // The key prevents one session's data from showing in a different one.
     <Shell
       key={session.session.id}
       session={session}
@@ -242,7 +242,7 @@ function Pages() {
       ) : isAllowed ? (
         SIGNED_IN[path]({ session, onChanged: change, onRecovered })
       ) : (
-        <p class="notice">Your role, {session.user.role}, doesn't include this page. Ask an admin.</p>
+        <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
       )}
       <ProofDialog email={session.user.email} />
     </Shell>
@@ -252,9 +252,9 @@ function Pages() {
 function NotFound() {
   return (
     <Frame title="Page not found">
-      <p>There is no page at this address.</p>
+      <p>This page doesn't exist. Check the address, or start from the home page.</p>
       <p class="links">
-        <a href="/">Go to home page</a>
+        <a href="/">Go to the home page</a>
       </p>
     </Frame>
   )

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
 
-/** The one way in which pages load what they show and change it: one request at a time for each thing. */
+/** How pages load and change data: one request at a time for each resource. */
 
-/** Polls come less often while nobody uses the page, and end after an hour, since they keep a session alive. */
+/** Polls slow down while nobody uses the page, and stop after an hour, because they keep the session alive. */
 const SLOWEST_MS = 30_000
 const SLOWER_EVERY_MS = 60_000
 const IDLE_MS = 60 * 60_000
@@ -16,11 +16,11 @@ interface Loader<Value> {
   load: (signal: AbortSignal) => Promise<Value>
   onLoaded: (value: Value) => void
   onFailed: (error: Error) => void
-  /** How soon after an answer it is loaded again; null: it is not. */
+  /** The time from a response to the next request; null to load once. */
   everyMs: () => number | null
 }
 
-/** Loads at once, and again when asked or when it is due, until it is stopped. An answer that was waited for is never dropped. */
+/** Loads immediately, then on request or when due, until it is stopped. A reload during a request runs after it. */
 function startLoading<Value>({ load, onLoaded, onFailed, everyMs }: Loader<Value>) {
   const stopped = new AbortController()
   const { signal } = stopped
@@ -72,10 +72,10 @@ function startLoading<Value>({ load, onLoaded, onFailed, everyMs }: Loader<Value
 }
 
 export interface Loaded<Value> {
-  /** Null until it is there. What was loaded before stays while something else is loaded. */
+  /** Null until loaded. The previous value stays while a new one loads. */
   value: Value | null
   error: string | null
-  /** Of the error. */
+  /** The code of the error. */
   code: string | null
   reload: () => void
 }
@@ -83,7 +83,7 @@ export interface Loaded<Value> {
 const NOTHING = { value: null, error: null, code: null }
 const codeOf = (error: Error) => (error instanceof ApiError ? error.code : null)
 
-/** Anew when a value of `on` changes, and so soon after an answer as `everyMs` says, if it does. */
+/** Loads again when a value of `on` changes, and `everyMs` after each response. */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
   { on = [], everyMs = null }: { on?: unknown[]; everyMs?: number | null } = {},
@@ -93,7 +93,7 @@ export function useLoaded<Value>(
   given.current = { load, everyMs }
   const loader = useRef<ReturnType<typeof startLoading> | null>(null)
   useEffect(() => {
-    // An error tells of what was asked for before.
+    // The error belongs to the previous request.
     setState(({ value }) => ({ ...NOTHING, value }))
     loader.current = startLoading({
       load: (signal) => given.current.load(signal),
@@ -107,7 +107,7 @@ export function useLoaded<Value>(
   return { ...state, reload: () => void loader.current?.reload() }
 }
 
-/** Says that something is not loaded yet, or could not be. `isFinal` says that another try does not help. */
+/** The loading state or the error. If `isFinal`, a retry does not help. */
 export function Waiting({ of, isFinal = false }: { of: Loaded<unknown>; isFinal?: boolean }) {
   const { value, error, reload } = of
   if (!error) return value === null ? <p class="quiet">Loading…</p> : null
@@ -123,7 +123,7 @@ export function Waiting({ of, isFinal = false }: { of: Loaded<unknown>; isFinal?
   )
 }
 
-/** Runs one change at a time, and keeps what it says if it is refused. */
+/** Runs one change at a time, and keeps its error message. */
 export function useChange() {
   const [fault, setFault] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)

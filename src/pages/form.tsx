@@ -2,9 +2,9 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
 
-/** Fields, and forms that say what is wrong. */
+/** Forms and fields with errors. */
 
-/** All names of fields: a form that reads another one does not compile. */
+/** All field names: a form that reads an unknown one does not compile. */
 const NAMES = [
   'assignments',
   'code',
@@ -23,18 +23,17 @@ const NAMES = [
   'role',
 ] as const
 export type FieldName = (typeof NAMES)[number]
-/** Whether the first field of a page takes the focus: where that opens no keyboard over the page. */
+/** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */
 export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
-/** The fault of an empty field, as the service calls it. */
+/** The service's message for a missing field. */
 const MISSING = 'is missing'
-/** What was typed; empty where the form has no such field. */
+/** Empty for fields that the form does not have. */
 export type Values = Readonly<Record<FieldName, string>>
-/** What is wrong, by the name of a field. */
-/** What an empty field asks for. */
+/** Completes "Enter …" for an empty field. */
 const ASKED: Partial<Record<FieldName, string>> = {
   code: 'the code',
   company: 'your company',
-  companyName: 'the name of the company',
+  companyName: 'the company name',
   currentPassword: 'your current password',
   email: 'your email',
   handle: 'a handle',
@@ -45,6 +44,7 @@ const ASKED: Partial<Record<FieldName, string>> = {
   password: 'your password',
 }
 
+/** Messages by field name. */
 export type Faults = Readonly<Partial<Record<string, string>>>
 
 interface FieldProps {
@@ -56,9 +56,9 @@ interface FieldProps {
   hint?: ComponentChildren
   error?: string | undefined
   isOptional?: boolean
-  /** Digits alone are typed into it. */
+  /** Shows a numeric keyboard. */
   isNumeric?: boolean
-  /** It takes the focus when it appears. */
+  /** Takes the focus when it appears. */
   hasFocus?: boolean
   onInput?: (value: string) => void
 }
@@ -69,7 +69,7 @@ export function Field(props: FieldProps) {
   const id = useId()
   const element = useRef<HTMLInputElement>(null)
   const [isShown, setShown] = useState(false)
-  // At once, so that it takes the focus from nobody who has begun to type.
+  // Before the next frame, so that it does not take the focus from someone who is typing.
   useLayoutEffect(() => {
     if (hasFocus) element.current?.focus()
   }, [hasFocus])
@@ -84,7 +84,7 @@ export function Field(props: FieldProps) {
     spellcheck: false,
     autocapitalize: 'none' as const,
     inputMode: isNumeric ? ('numeric' as const) : undefined,
-    // In a dialog that opens, the browser would choose the first field, even one that is hidden.
+    // Otherwise the browser focuses the first field of a dialog, even a hidden one.
     autofocus: hasFocus,
     defaultValue: value,
     'aria-invalid': error !== undefined,
@@ -122,7 +122,7 @@ export function Field(props: FieldProps) {
   )
 }
 
-/** For password managers, where the e-mail is not typed. */
+/** For password managers, if the form has no email field. */
 export function Username({ email }: { email: string }) {
   return (
     <input
@@ -143,7 +143,7 @@ type NewPasswordProps = Pick<FieldProps, 'label' | 'error' | 'hasFocus'> & {
 
 const MIN_LENGTH = 8
 
-/** A password that somebody chooses. What is strong enough, the service decides: this only says what looks weak. */
+/** A new password. The service decides whether it is strong enough; this only warns about obvious weakness. */
 export function NewPassword(props: NewPasswordProps) {
   const [typed, setTyped] = useState('')
   return (
@@ -172,21 +172,21 @@ function strengthOf(password: string): string {
 }
 
 interface FormProps {
-  /** What the button says. */
+  /** The label of the button. */
   action: string
   children?: (faults: Faults) => ComponentChildren
   onSubmit: (values: Values) => Promise<unknown>
   isDanger?: boolean
-  /** Something else on the page is what one does first. */
+  /** Something else on the page is the primary action. */
   isSecond?: boolean
-  /** Without it there is no button to cancel. */
+  /** Without it, the form has no cancel button. */
   onCancel?: (() => void) | undefined
   cancel?: string
 }
 
 const EMPTY = Object.fromEntries(NAMES.map((name) => [name, ''])) as unknown as Values
 
-/** A form that says what is wrong, at the field if it is known, and moves the focus there. */
+/** Shows errors at their fields, or above the form, and moves the focus there. */
 export function Form(props: FormProps) {
   const {
     action,
@@ -214,7 +214,7 @@ export function Form(props: FormProps) {
     )
     if (missing.length > 0) {
       const fields = Object.fromEntries(missing.map(({ name }) => [name, MISSING]))
-      return setError(new ApiError('invalid_request', 'Fill in what is missing.', { fields }))
+      return setError(new ApiError('invalid_request', 'Fill in the missing fields.', { fields }))
     }
     setBusy(true)
     setError(null)
@@ -242,7 +242,7 @@ export function Form(props: FormProps) {
         <button
           type="submit"
           class={isDanger ? 'danger' : isSecond ? undefined : 'primary'}
-          // A disabled button would lose the focus, which a dialog gives back to it.
+          // Not `disabled`, because the button would lose the focus that a dialog returns to it.
           aria-disabled={isBusy}
         >
           {isBusy ? 'One moment…' : action}

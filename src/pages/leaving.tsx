@@ -1,13 +1,13 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Dialog } from './parts.tsx'
 
-/** Asks before a page is left that shows something once. The router cannot hold a navigation, so this comes before it. */
+/** Asks before leaving a page that shows a secret once. The router cannot block navigation, so this runs first. */
 
-/** What would be lost, and where, the latest last. */
+/** Newest last. */
 let losses: { loss: string; url: string }[] = []
 let ask: (leave: () => void) => void = (leave) => leave()
 
-/** While there is something to lose, whoever leaves the page is asked. */
+/** While `loss` is set, leaving the page requires confirmation. */
 export function useLoss(loss: string | null): void {
   useEffect(() => {
     if (loss === null) return
@@ -22,11 +22,11 @@ export function useLoss(loss: string | null): void {
   }, [loss])
 }
 
-// The router adds its own listeners later, when it is shown.
+// Runs before the router's listeners, which are added when it renders.
 addEventListener('popstate', (event) => {
   const { url } = losses.at(-1) ?? {}
   if (url === undefined || location.pathname === new URL(url).pathname) return
-  // Back has already gone when it is told of, so the entry is made again.
+  // The browser has already gone back, so add the entry again.
   event.stopImmediatePropagation()
   history.pushState(null, '', url)
   ask(() => history.back())
@@ -45,7 +45,7 @@ addEventListener(
   { capture: true },
 )
 
-/** Does what leaves the page, at once or once that is confirmed. */
+/** Runs `act`, which leaves the page, after a confirmation if there is something to lose. */
 export function leave(act: () => void): void {
   if (losses.length === 0) act()
   else ask(act)

@@ -2,19 +2,19 @@ import { useRef, useState } from 'preact/hooks'
 import { useChange, useLoaded } from './data.tsx'
 import { useQuery } from './router.ts'
 
-/** Lists that are loaded page by page. */
+/** Paginated lists. */
 
 interface Page<Row> {
   rows: Row[]
   nextCursor: string | null
 }
 
-/** As many as are loaded at once when a list comes back. */
+/** Loaded together when Back returns to a list. */
 const MAX_PAGES = 50
 
 /**
- * From the beginning when the filter or `turn` changes. What further pages bring comes to the end. The query keeps as `shown` how
- * many pages there are, so that Back brings them again: a change of the filter sets it to ''.
+ * Starts from the first page when the filter or `turn` changes. The query keeps the number of pages as `shown`, so that
+ * Back restores them. A change of the filter sets it to ''.
  */
 export function usePages<Row extends { id: string }, More extends object>(
   load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Page<Row> & More>,
@@ -24,7 +24,7 @@ export function usePages<Row extends { id: string }, More extends object>(
   const wanted = JSON.stringify(filter)
   /** Rows are shown only under the filter that they match, even while a different one loads, or if it fails. */
   const [loaded, setLoaded] = useState<{ filter: string; pages: (Page<Row> & More)[] } | null>(null)
-  /** An answer for another list comes too late. */
+  /** Detects responses for a previous list. */
   const list = useRef(0)
   const more = useChange()
   const [{ shown = '1' }, changeQuery] = useQuery()
@@ -60,10 +60,10 @@ export function usePages<Row extends { id: string }, More extends object>(
     first: { ...last, value },
     pages,
     rows: pages.flatMap(({ rows }) => rows),
-    /** Puts a row in the place of the one with its id. */
+    /** Replaces the row with the same ID. */
     replace: (row: Row) => changeRows((rows) => rows.map((one) => (one.id === row.id ? row : one))),
     remove: (id: string) => changeRows((rows) => rows.filter((one) => one.id !== id)),
-    /** A button that reads on, if there is more. */
+    /** A button that loads the next page, if there is one. */
     moreButton: (label: string) => (
       <>
         {more.shown}

@@ -1,4 +1,4 @@
-/** The mark: a gate. scripts/build.ts makes the icon of the browser's tab of the same paths. */
+/** The logo: a gate. scripts/build.ts creates the favicon from the same paths. */
 export function Mark() {
   return (
     <svg class="mark" width="28" height="28" viewBox="0 0 32 32" aria-hidden>

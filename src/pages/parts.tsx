@@ -1,9 +1,9 @@
 import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-/** What several pages are made of. */
+/** Components that several pages share. */
 
-/** A button among links: it goes nowhere, but shows something else. */
+/** A button that looks like a link. */
 export function LinkButton({ onClick, children }: { onClick: () => void; children: ComponentChildren }) {
   return (
     <button type="button" class="link" onClick={onClick}>
@@ -12,7 +12,7 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
   )
 }
 
-/** The title of a page. The focus goes to it, so that a screen reader begins there. */
+/** The page title. It takes the focus, so that screen readers start there. */
 export function Title({ children }: { children: string }) {
   const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => {
@@ -26,7 +26,7 @@ export function Title({ children }: { children: string }) {
   )
 }
 
-/** The title of a step that takes the place of another one. The focus goes to it, so that a screen reader goes on there. */
+/** The title of a step that replaces a previous one. It takes the focus, so that screen readers continue there. */
 export function StepTitle({ children }: { children: string }) {
   const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => heading.current?.focus(), [])
@@ -43,7 +43,7 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** Dialogs that the page closed, not their user: because another one covers them, or because they are removed. */
+/** Dialogs that the page closed, not the user: a new dialog covers them, or they were removed. */
 const closed = new WeakSet<HTMLDialogElement>()
 
 function close(dialog: HTMLDialogElement): void {
@@ -51,13 +51,10 @@ function close(dialog: HTMLDialogElement): void {
   dialog.close()
 }
 
-/**
- * A dialog, open for as long as it is there; one that was open already comes back after it. The browser gives the focus to
- * its first field, or its first button.
- */
+/** Open while mounted. A dialog that was already open returns after it. The browser focuses the first control. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  // Not an effect after the next frame, when the focus may be elsewhere, neither to open nor to give the focus back.
+  // A layout effect, because after the next frame the focus may have moved, both on opening and on closing.
   useLayoutEffect(() => {
     const own = dialog.current
     const before = document.activeElement
@@ -73,7 +70,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  // The browser tells later that it was closed: by then it can be open again.
+  // The close event is late: the dialog can be open again.
   const tell = ({ currentTarget }: { currentTarget: HTMLDialogElement }) => {
     if (!closed.has(currentTarget) && !currentTarget.open) onClose()
   }
@@ -85,12 +82,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   )
 }
 
-/** Copies a text, and says so on the button until it is left; if it cannot, the text that stands beside it is selected. */
+/** Copies a text, or selects the text next to it if that fails. Losing the focus resets the label. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [isCopied, setCopied] = useState<boolean | null>(null)
   const button = useRef<HTMLButtonElement>(null)
   async function copy(): Promise<void> {
-    // There is no clipboard without TLS, and a browser can refuse it.
+    // The clipboard requires TLS, and the browser can refuse it.
     const isDone = await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
       () => true,
       () => false,
@@ -111,7 +108,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
       >
         {isCopied === null ? 'Copy' : isCopied ? <span class="tick">Copied</span> : COPY_YOURSELF}
       </button>
-      {/* A screen reader says the name of a button alone. */}
+      {/* Screen readers announce only the button's name. */}
       <span class="hidden" role="status">
         {isCopied === null ? '' : isCopied ? `Copied ${what}` : COPY_YOURSELF}
       </span>
@@ -121,7 +118,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
 
 const COPY_YOURSELF = "Couldn't copy – press Ctrl+C"
 
-/** A value that is given to programs, with a button to copy it. */
+/** A value with a copy button. */
 export function Copied({ text, what, method }: { text: string; what: string; method?: string }) {
   return (
     <span class="copied">
@@ -143,7 +140,7 @@ const formats = {
   hour: new Intl.DateTimeFormat(undefined, TO_THE_HOUR),
 }
 
-/** A time as people of this browser write it, and exactly on request. */
+/** A time in the browser's locale, with the exact time as its tooltip. */
 export function Time({ at, isToTheHour = false }: { at: string; isToTheHour?: boolean }) {
   return (
     <time dateTime={at} title={at}>
@@ -156,13 +153,12 @@ interface SectionProps {
   id: string
   title: string
   children: ComponentChildren
-  /** It takes the place of another one, so that the focus goes to it. */
+  /** It replaces a previous section, so it takes the focus. */
   hasFocus?: boolean
-  /** Beside the title. */
+  /** Next to the title. */
   aside?: ComponentChildren
 }
 
-/** A part of a page, with its heading. */
 export function Section({ id, title, children, hasFocus = false, aside }: SectionProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
@@ -181,7 +177,7 @@ export function Section({ id, title, children, hasFocus = false, aside }: Sectio
   )
 }
 
-/** In place of a page that has failed. */
+/** Replaces a page that crashed. */
 export class Boundary extends Component<{ children: ComponentChildren }, { hasFailed: boolean }> {
   override state = { hasFailed: false }
 
@@ -195,7 +191,7 @@ export class Boundary extends Component<{ children: ComponentChildren }, { hasFa
     return (
       <main class="card">
         <Title>Something went wrong on our side</Title>
-        <p>The page has stopped working. Nothing that was saved is lost.</p>
+        <p>This page stopped working. Everything you saved is safe.</p>
         <button type="button" class="primary" onClick={() => location.reload()}>
           Reload the page
         </button>

@@ -5,17 +5,17 @@ import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
 interface Props {
   action: string
-  /** What the browser is asked with. */
+  /** Gets the options for the browser. */
   begin: () => PasskeyChallenge | Promise<PasskeyChallenge>
   give: (proof: PasskeyProof) => Promise<void>
-  /** It is what one does next, so it has the focus. */
+  /** The next step, so it takes the focus. */
   isMain?: boolean
   isPrimary?: boolean
-  /** Called when it was cancelled or refused. */
+  /** Also called after it was canceled or refused. */
   onEnd?: () => void
 }
 
-/** A button that asks the browser for a passkey. Who cancels that does nothing wrong, so it is said quietly. */
+/** A button that opens the browser's passkey dialog. Canceling it is not an error. */
 export function PasskeyButton({ action, begin, give, isMain = false, isPrimary = isMain, onEnd }: Props) {
   const { run, isBusy, shown } = useChange()
   const [isCancelled, setCancelled] = useState(false)
@@ -25,7 +25,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
     return stopAsking
   }, [])
 
-  // It was disabled meanwhile.
+  // The button was disabled and lost the focus.
   useEffect(() => {
     if (isCancelled && !isBusy) button.current?.focus()
   }, [isCancelled, isBusy])

@@ -9,46 +9,47 @@ import {
 } from '@simplewebauthn/browser'
 import { ApiError } from './api.ts'
 
-/** Passkeys, as the browser has them (WebAuthn). What goes wrong is said in words for people. */
+/** Passkeys in the browser (WebAuthn), with error messages for people. */
 
 type RequestOptions = Parameters<typeof startAuthentication>[0]['optionsJSON']
 type CreationOptions = Parameters<typeof startRegistration>[0]['optionsJSON']
 
-/** Whether the browser has passkeys, and the page is one that can use them. */
+/** Whether the browser supports passkeys on this page. */
 export const canUsePasskeys = browserSupportsWebAuthn
 
-/** Whether it offers passkeys where an e-mail is typed. */
+/** Whether the browser offers passkeys in the email field. */
 export const canOfferPasskeys = browserSupportsWebAuthnAutofill
 
-/** Makes a passkey. Null if the user cancels that, or lets the time pass. @throws ApiError */
+/** Creates a passkey. Null if the user cancels or the request times out. @throws ApiError */
 export async function makePasskey(options: object): Promise<RegistrationResponseJSON | null> {
   return await startRegistration({ optionsJSON: options as CreationOptions }).catch(explain)
 }
 
-/** Asks for a passkey in a dialog of the browser. Null if the user cancels that, or lets the time pass. @throws ApiError */
+/** Opens the browser's passkey dialog. Null if the user cancels or the request times out. @throws ApiError */
 export async function askForPasskey(options: object): Promise<AuthenticationResponseJSON | null> {
   return await startAuthentication({ optionsJSON: options as RequestOptions }).catch(explain)
 }
 
-/** Offers passkeys where an e-mail is typed, until one is chosen. Null if that is stopped. @throws ApiError */
+/** Offers passkeys in the email field until the user chooses one. Null if the offer is stopped. @throws ApiError */
 export async function offerPasskeys(options: object): Promise<AuthenticationResponseJSON | null> {
   const offer = { optionsJSON: options as RequestOptions, useBrowserAutofill: true }
   return await startAuthentication(offer).catch(explain)
 }
 
-/** Ends what the browser asks for or offers. */
+/** Ends the browser's dialog or offer. */
 export function stopAsking(): void {
   WebAuthnAbortService.cancelCeremony()
 }
 
-/** Browsers do not tell who cancels from what they do not allow, so that pages learn nothing of the device. */
+/** For privacy, browsers report canceled and forbidden requests alike. */
 const CANCELLED = ['AbortError', 'NotAllowedError']
-const CANNOT = 'This device has no screen lock. It needs a fingerprint, your face or a PIN for passkeys.'
+const CANNOT =
+  'This device has no screen lock. To use passkeys, set up a fingerprint, face recognition, or a PIN.'
 const WORDS: Record<string, string> = {
   InvalidStateError: 'This device already has a passkey for your account.',
   ConstraintError: CANNOT,
   NotSupportedError: CANNOT,
-  SecurityError: 'Passkeys only work at the address in our emails. Open this page there.',
+  SecurityError: 'Passkeys only work at the address in our emails. Open this page at that address.',
 }
 
 function explain(error: unknown): null {

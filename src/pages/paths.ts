@@ -1,4 +1,4 @@
-/** Where the pages are: for the application (app.tsx), the navigation (signed-in/shell.tsx) and the service (app.ts). */
+/** The paths of all pages, for the application, the navigation (shell.tsx), and the service (src/app.ts). */
 
 export const PUBLIC_PATHS = [
   '/register',
@@ -13,11 +13,11 @@ export const PUBLIC_PATHS = [
 
 interface SignedInPage {
   title: string
-  /** The permission without which it shows nothing. */
+  /** The permission that it requires. */
   needs?: string
 }
 
-/** In the order of the navigation. */
+/** In navigation order. */
 const signedIn = {
   '/developer': { title: 'Developer' },
   '/members': { title: 'Members', needs: 'members:manage' },
@@ -27,7 +27,7 @@ const signedIn = {
 } satisfies Record<string, SignedInPage>
 export const SIGNED_IN_PAGES: Record<keyof typeof signedIn, SignedInPage> = signedIn
 
-/** They show sign-in, or lead those who are signed in to a page of theirs. */
+/** These show the sign-in page, or redirect signed-in users to their home page. */
 export const HOME_PATHS: readonly string[] = ['/', '/sign-in']
 
 export const PAGE_PATHS: readonly string[] = [...HOME_PATHS, ...PUBLIC_PATHS, ...Object.keys(SIGNED_IN_PAGES)]

@@ -1,6 +1,6 @@
-/** What this browser keeps, none of it a secret: the company to sign in to, and whether somebody has signed in, by passkey too. */
+/** Kept in this browser: the company, and marks for a sign-in and a passkey. None of it is secret. */
 
-/** A company as far as it is known: by its id, else by its handle. */
+/** Identified by its id, or else by its handle. */
 export interface Company {
   id?: string | undefined
   handle?: string | null | undefined
@@ -13,7 +13,7 @@ function read(key: string): string | null {
   try {
     return localStorage.getItem(key)
   } catch {
-    // The browser keeps nothing: it may be so.
+    // Storage is blocked: assume that marks are set.
     return ''
   }
 }
@@ -23,7 +23,7 @@ function write(key: string, value: string | null): void {
     if (value === null) localStorage.removeItem(key)
     else localStorage.setItem(key, value)
   } catch {
-    // It is asked for again.
+    // Storage is blocked: the user enters it again.
   }
 }
 
@@ -36,7 +36,7 @@ export function readCompany(): Company | null {
       ? { id: found.id, handle, name: found.name }
       : null
   } catch {
-    // Somebody else wrote it.
+    // Written by something else.
     return null
   }
 }
@@ -45,7 +45,7 @@ export function rememberCompany(company: (Company & { id: string }) | null): voi
   write(COMPANY, company && JSON.stringify(company))
 }
 
-/** A mark opens nothing. Without that of a sign-in, the pages do not ask who is signed in. */
+/** Marks grant no access. Without the sign-in mark, the pages do not request the session. */
 function mark(key: string) {
   return {
     isSet: () => read(key) !== null,
@@ -54,5 +54,5 @@ function mark(key: string) {
 }
 
 export const signedInMark = mark('gatehouse.signed-in')
-/** This device has a passkey of somebody who signs in here. */
+/** This device has a passkey of someone who signs in here. */
 export const passkeyMark = mark('gatehouse.passkey')

@@ -1,8 +1,8 @@
 import { useLocation } from 'preact-iso/router'
 
-/** The address bar: preact-iso has the paths; here are queries, and the fragments of mailed links. */
+/** The query, and the fragments of emailed links. preact-iso handles the paths. */
 
-/** What a page keeps in its query, so that Back and a copied address bring it again. */
+/** State of a page that the query keeps, so that Back and copied links restore it. */
 export function useQuery(): [
   query: Record<string, string>,
   change: (changed: Record<string, string>) => void,
@@ -11,7 +11,7 @@ export function useQuery(): [
   return [
     query,
     (changed) => {
-      // What another change has set since stays, and another page has a query of its own.
+      // Keep what a concurrent change has set, and ignore changes from a page that was left.
       if (location.pathname.replace(/(?<=.)\/+$/, '') !== path) return
       const next = new URLSearchParams({
         ...Object.fromEntries(new URLSearchParams(location.search)),
@@ -23,16 +23,13 @@ export function useQuery(): [
   ]
 }
 
-/** What is no secret stays with the entry of the history, so that it is there again after a reload. */
+/** These are not secret, so the history entry keeps them for a reload. */
 const KEPT = ['company', 'email']
 
-/**
- * The values of the fragment when the application started. They are taken out of the address bar and the history at once,
- * since one can be a secret.
- */
+/** The fragment at startup. It can have a secret, so it is removed from the address bar and history immediately. */
 export const fragment: URLSearchParams = takeFragment()
 
-// A link that is pasted into a tab which shows its page already loads nothing by itself.
+// Pasting a link into a tab that already shows its page does not load the page again.
 addEventListener('hashchange', () => {
   if (location.hash.includes('=')) location.reload()
 })

@@ -8,10 +8,7 @@ import type * as session from '../session/schemas.ts'
 import type * as signIn from '../sign-in/schemas.ts'
 import type * as secret from '../signing-secret/schemas.ts'
 
-/**
- * The routes that the pages call, with the schemas by which the service reads bodies and queries and writes answers: what has
- * another name there does not compile here.
- */
+/** The routes that the pages call, typed by the service's schemas: a name that changes there does not compile here. */
 
 interface Route<
   Answer extends TSchema | null,
@@ -47,7 +44,7 @@ export interface Routes {
   'GET /auth/session': Route<typeof session.SessionReply>
   'GET /auth/sessions': Route<typeof session.SessionsReply>
   'DELETE /auth/sessions/:id': Route<null>
-  /** With a cookie: a challenge, or nothing once it is done. */
+  /** With a cookie, it returns a challenge, or nothing after success. */
   'POST /auth/reauthenticate': Route<typeof signIn.ChallengeReply | null, typeof signIn.ReauthenticateBody>
   'POST /auth/reauthenticate/passkey/options': Route<typeof signIn.PasskeyChallengeReply>
   'PATCH /auth/account': Route<typeof member.AccountReply, typeof member.AccountBody>

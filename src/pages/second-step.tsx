@@ -6,14 +6,14 @@ import { PasskeyButton } from './passkey-button.tsx'
 import { canUsePasskeys } from './passkeys.ts'
 import type { Body, PasskeyProof } from './routes.ts'
 
-/** As long as a challenge lives: second-factor/challenges.ts. */
+/** The lifetime of a challenge: second-factor/challenges.ts. */
 const LIFETIME_MS = 5 * 60_000
 const MAX_TRIES = 5
 
-const EXPIRED = 'Your five minutes are over. Start again.'
+const EXPIRED = 'This step timed out. Start again.'
 const TOO_MANY = 'Too many wrong codes. Start again.'
 
-/** The ways to answer, the best first. */
+/** Best first. */
 const WAYS = ['passkey', 'totp', 'recovery_code'] as const
 type Way = (typeof WAYS)[number]
 const CHOOSE: Record<Way, string> = {
@@ -26,15 +26,14 @@ export type SecondProof = Body<'POST /auth/login/second-factor'>
 
 interface Props {
   asked: Challenge
-  /** Sends what was given. */
   send: (proof: SecondProof) => Promise<void>
-  /** The challenge is of no use any more, and why. */
+  /** The challenge no longer works. */
   onDead: (why: string) => void
   onCancel: () => void
   cancel: string
 }
 
-/** Asks for a second factor, by whichever way the user chooses. */
+/** The second step of a sign-in, with the method that the user chooses. */
 export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
   const { challenge, methods } = asked
   const ways = WAYS.filter((way) => methods.includes(way) && (way !== 'passkey' || canUsePasskeys()))
@@ -43,12 +42,12 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
 
   useEffect(() => {
     const end = Date.now() + LIFETIME_MS
-    // The clock goes on while a device sleeps; a timeout does not.
+    // The clock runs while a device sleeps; a timeout does not.
     const timer = setInterval(() => Date.now() < end || onDead(EXPIRED), 1_000)
     return () => clearInterval(timer)
   }, [asked])
 
-  /** Sign-in and proof say in their own ways what is wrong: both are said at the field here. */
+  /** Sign-in and re-authentication report a wrong factor differently. Both are shown at the field. */
   async function give(proof: SecondProof): Promise<void> {
     try {
       await send(proof)
@@ -59,7 +58,7 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
       tries.current += 1
       if (tries.current >= MAX_TRIES) return onDead(TOO_MANY)
       const fields = proof.method === 'passkey' ? {} : { code: 'is wrong or was already used' }
-      throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use another way.", {
+      throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use a different method.", {
         fields,
       })
     }
@@ -76,7 +75,7 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
       )}
       {!chosen && (
         <p class="notice">
-          This browser doesn't support passkeys, and you have no other method. Use another browser.
+          This browser doesn't support passkeys, and you have no other method. Use a different browser.
         </p>
       )}
       <p class="links">
@@ -88,8 +87,9 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
         <LinkButton onClick={onCancel}>{cancel}</LinkButton>
       </p>
       <p class="hint">
-        Lost your passkey or phone? {others.length > 0 ? 'Use another way above, or ask' : 'Ask'} an admin of
-        your company to reset your second factors. If you're the only admin, ask whoever runs gatehouse.
+        Lost your passkey or phone? {others.length > 0 ? 'Use a different method above, or ask' : 'Ask'} an
+        admin of your company to reset your second factors. If you're the only admin, ask your gatehouse
+        operator.
       </p>
     </>
   )
@@ -103,7 +103,7 @@ function Passkey({ asked, give }: { asked: Challenge; give: (proof: PasskeyProof
   const { challenge, passkeyOptions = {} } = asked
   return (
     <>
-      <p>Your device checks that it's you, by fingerprint, face or PIN.</p>
+      <p>Your device verifies you with your fingerprint, face, or PIN.</p>
       <PasskeyButton
         action="Use your passkey"
         isMain
@@ -117,13 +117,13 @@ function Passkey({ asked, give }: { asked: Challenge; give: (proof: PasskeyProof
 const FIELDS = {
   totp: {
     label: 'Code',
-    hint: 'The six digits that your authenticator app shows now.',
+    hint: 'The 6-digit code that your authenticator app shows now.',
     autoComplete: 'one-time-code',
     isNumeric: true,
   },
   recovery_code: {
     label: 'Recovery code',
-    hint: 'One of the ten codes that you stored when you added your first second factor. Each works once.',
+    hint: 'One of the 10 codes that you saved when you added your first second factor. Each works once.',
   },
 }
 

@@ -1,11 +1,11 @@
 /**
- * Loads the page once more if a file of it cannot be had, and says so if that does not help: an instance of another release
- * does not have the files of this one, or the network fails. A script without imports, so that it needs none of what it watches.
+ * Reloads the page once if a file fails to load, then shows an error: the network failed, or an instance of a different
+ * release has different files. This script has no imports, so that it does not depend on the files it watches.
  */
 
 const RELOADED = 'gatehouse.reloaded'
 const storage = openStorage()
-// Where nothing is kept, a page would load itself again and again.
+// Without storage, the page would reload in a loop.
 const isSecondTime = storage === null || storage.getItem(RELOADED) !== null
 let hasFailed = false
 
@@ -17,13 +17,13 @@ function openStorage(): Storage | null {
   }
 }
 
-// Neither event bubbles, and one of the kind "load" does not reach the window.
+// Neither event bubbles, and a file's "load" does not reach the window.
 document.addEventListener('error', ({ target }) => isOurs(target) && fail(), { capture: true })
 document.addEventListener('load', ({ target }) => isApplication(target) && begin(), { capture: true })
-// Comes after these, once for all files: a stylesheet that cannot be had may be told after the application has been run.
+// Fires after all files. A failed stylesheet can be reported after the application has started.
 addEventListener('load', () => hasFailed || storage?.removeItem(RELOADED))
 
-/** Extensions of the browser add files of their own. */
+/** Browser extensions add their own files. */
 function isOurs(target: EventTarget | null): boolean {
   const isScript = target instanceof HTMLScriptElement
   const url = isScript ? target.src : target instanceof HTMLLinkElement ? target.href : ''
@@ -34,7 +34,7 @@ function isApplication(target: EventTarget | null): boolean {
   return isOurs(target) && target instanceof HTMLScriptElement && target.type === 'module'
 }
 
-/** The application has been run, and has shown something unless it does not run here. */
+/** The application has run, and has rendered something unless this browser cannot run it. */
 function begin(): void {
   document.querySelector('.starting')?.remove()
   if (!document.getElementById('app')?.hasChildNodes()) fail()
@@ -60,7 +60,7 @@ function whenParsed(act: () => void): void {
 function say(): void {
   const text = document.createElement('p')
   text.textContent =
-    'This page could not be loaded completely. Check your connection, then reload the page. If that does not help, try again in a few minutes.'
+    "This page didn't load completely. Check your connection, then reload the page. If that doesn't help, try again in a few minutes."
   const button = document.createElement('button')
   button.type = 'button'
   button.className = 'primary'

@@ -2,55 +2,53 @@ import type { ACTIONS as SERVICE_ACTIONS, SignInRefusal } from '../audit/entry.t
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
 
-/** What the interface names, in words for people. A name that is new there does not compile here without its words. */
+/** Words for names that the API uses. A new name does not compile without its words. */
 
-/** Who can help: a reader can be the only admin. */
-export const ADMIN = 'an admin of your company, or whoever runs gatehouse for you'
+/** Names the operator too, because the reader can be the only admin. */
+export const ADMIN = 'an admin of your company or your gatehouse operator'
 
 export const ENDED: Record<EndReason, string> = {
   logout: "You're signed out.",
   expired: 'You were signed out because you were inactive.',
-  refresh_reuse: 'This session was ended to be safe. Sign in again.',
+  refresh_reuse: 'This session was ended as a precaution. Sign in again.',
   password_changed: 'Your password was changed elsewhere. Sign in with the new one.',
   password_reset: 'Your password was reset. Sign in with the new one.',
-  superseded: 'You have signed in so often elsewhere that this session was ended. Sign in again.',
-  user_disabled: 'Your account is disabled. Ask an admin of your company.',
-  user_deleted: 'Your account was deleted. Ask an admin of your company.',
-  company_suspended: `Your company is suspended. Ask ${ADMIN}.`,
+  superseded: 'This session was ended because you have too many active sessions. Sign in again.',
+  user_disabled: 'Your account is disabled. Contact an admin of your company.',
+  user_deleted: 'Your account was deleted. Contact an admin of your company.',
+  company_suspended: `Your company is suspended. Contact ${ADMIN}.`,
   ended_by_user:
-    'This session was ended from another one of yours, or your second factors changed there. Sign in again.',
+    'You ended this session from a different one, or changed your second factors there. Sign in again.',
   ended_by_admin: 'An admin of your company ended this session. Sign in again.',
-  ended_by_operator: 'This session was ended by the operators of gatehouse. Sign in again.',
-  reauthentication_failed: 'There were too many wrong passwords or codes in this session. Sign in again.',
+  ended_by_operator: 'A gatehouse operator ended this session. Sign in again.',
+  reauthentication_failed: 'This session was ended after too many wrong passwords or codes. Sign in again.',
 }
 
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export type Role = (typeof ROLES)[number]
 
-/** What each role can do. */
 export const CAN: Record<Role, string> = {
-  admin: 'Can do everything, and manages members, secrets and settings.',
-  analyst: 'Assesses risks, reviews cases and gives feedback.',
-  developer: 'Assesses risks by program and sees analytics.',
-  viewer: 'Sees risks and analytics, and changes nothing.',
+  admin: 'Can do everything, including managing members, secrets, and settings.',
+  analyst: 'Assesses risks, reviews cases, and gives feedback.',
+  developer: 'Assesses risks through the API and views analytics.',
+  viewer: "Views risks and analytics, but can't change anything.",
 }
 
-/** What each permission allows. */
 export const MAY: Record<string, string> = {
-  'risk:read': 'see risks',
+  'risk:read': 'view risks',
   'risk:assess': 'assess risks',
   'reviews:manage': 'review cases',
   'feedback:write': 'give feedback',
-  'graph:read': 'see the graph',
-  'analytics:read': 'see analytics',
+  'graph:read': 'view the graph',
+  'analytics:read': 'view analytics',
   'webhook-secret:manage': 'manage the signing secret',
   'policy:manage': 'manage policies',
   'billing:manage': 'manage billing',
   'members:manage': 'manage members and the company',
-  'audit:read': 'see the audit log',
+  'audit:read': 'view the audit log',
 } satisfies Record<(typeof PERMISSIONS)[number], string>
 
-/** What each action of the audit log is called. */
+/** Actions of the audit log. */
 export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   sign_in: 'signed in',
   second_factor: 'entered a second factor',
@@ -68,9 +66,9 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   password_reset: 'reset their password',
   password_void: 'lost their password after too many wrong codes',
   name_change: 'changed their name',
-  email_change_request: 'asked for another email',
+  email_change_request: 'requested a new email',
   email_change: 'changed their email',
-  mailbox_code: 'asked for a code by email',
+  mailbox_code: 'requested a code by email',
   undo: 'undid a change to an account',
   second_factor_add: 'added a second factor',
   second_factor_remove: 'removed a second factor',
@@ -96,17 +94,17 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   company_suspend: 'suspended the company',
   company_resume: 'resumed the company',
   company_delete: 'deleted the company',
-  company_lapse: 'deleted the company, which nobody had verified',
+  company_lapse: 'deleted the company, which was never verified',
   subscription_set: 'changed the subscription',
-  keys_rotate: 'added a key for access tokens',
-  keys_retire: 'retired a key for access tokens',
+  keys_rotate: 'added an access token key',
+  keys_retire: 'retired an access token key',
   client_create: 'added the platform client',
   client_rotate: 'replaced a secret of the platform client',
   client_delete: 'deleted the platform client',
   restored: 'restored a backup',
 }
 
-/** What details are called. */
+/** Details of entries. */
 export const DETAILS: Record<string, string> = {
   method: 'by',
   methods: 'by',
@@ -115,7 +113,7 @@ export const DETAILS: Record<string, string> = {
   superseded: 'older sessions ended',
 }
 
-/** How somebody proved who they are (RFC 8176). What follows from the others has no words. */
+/** Authentication methods (RFC 8176). Values that the others imply have no words. */
 export const METHODS: Record<string, string> = {
   passkey: 'passkey',
   totp: 'authenticator app',
@@ -126,17 +124,16 @@ export const METHODS: Record<string, string> = {
   swk: 'passkey',
 }
 
-/** Why a sign-in was refused. */
 export const REASONS: Record<SignInRefusal, string> = {
   unknown_company: 'no such company',
   company_suspended: 'the company is suspended',
-  unknown_user: 'nobody has this email',
+  unknown_user: 'no user has this email',
   user_disabled: 'the member is disabled',
   locked_out: 'too many wrong passwords; known devices can still sign in',
   wrong_password: 'wrong password',
   email_not_verified: "the email isn't confirmed",
   token_mode_only: 'a service account tried to sign in as a browser',
-  factor_missing: 'right password, but the second factor never came',
+  factor_missing: 'correct password, but no second factor',
   other: 'several reasons',
   refused: 'wrong email or password',
 }

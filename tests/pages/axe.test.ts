@@ -65,7 +65,7 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await press(page.getByRole('dialog'), 'Cancel')
   await go(page, 'Company')
   await page.getByRole('radio', { name: 'Required for everyone' }).check()
-  await press(page, 'Save')
+  await press(page, 'Save policy')
   await page.locator('dialog[open]').waitFor()
   await look('a stricter policy')
 }
@@ -160,7 +160,7 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
   await press(page, `Manage ${person}`)
   await look('499 members')
   for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
-  await lookAt('Withdraw the invitation of bob@large.example')
+  await lookAt('Withdraw the invitation for bob@large.example')
 
   await go(page, 'Activity')
   await rows.nth(99).waitFor()
@@ -169,7 +169,7 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
 
   await go(page, 'Company')
   await page.getByRole('radio', { name: 'Required for everyone' }).check()
-  await lookAt('Save')
+  await lookAt('Save policy')
   await type(page.getByRole('textbox', { name: 'Handle' }), 'renamed-1234')
   await lookAt('Save handle')
   await lookAt('End all sessions…')

@@ -26,7 +26,7 @@ async function withhold(page: Page, file: string, times: number) {
   return () => loads
 }
 
-const notice = (page: Page) => page.getByRole('alert').getByText('This page could not be loaded completely.')
+const notice = (page: Page) => page.getByRole('alert').getByText("This page didn't load completely.")
 
 /** Nothing is left of what failed before. */
 async function expectWhole(page: Page): Promise<void> {

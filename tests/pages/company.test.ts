@@ -8,9 +8,9 @@ const { origin, service, openPage, openAdmin, codeTo, giveCodeTo } = await openP
 test('a viewer begins at their account, and can create no signing secret', async () => {
   const { page } = await openPage()
   await signIn(page, await service.addUser(await service.addCompany()), { home: 'Your account' })
-  await page.getByRole('listitem').getByText('see risks').waitFor()
+  await page.getByRole('listitem').getByText('view risks').waitFor()
   await go(page, 'Developer')
-  await say(page, 'An admin of your company creates the signing secret')
+  await say(page, 'To get the signing secret, ask an admin of your company.')
   expect(await page.getByRole('button', { name: 'Create signing secret' }).count()).toBe(0)
 })
 
@@ -45,7 +45,7 @@ test('a pasted list invites each person with the role on their line', async () =
   await press(page, `Manage ${email}`)
   const details = page.locator('.list-details')
   await details.getByLabel('Role').selectOption('admin')
-  await press(details, 'Save')
+  await press(details, 'Save changes')
   await giveCodeTo(admin.email, details)
   await details.getByText('Saved.').waitFor()
   await row(email).getByText('admin').waitFor()
@@ -66,7 +66,7 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   for (const wrong of ['4821-acme', 'ab', 'acme-']) {
     await submit(section, { Handle: wrong }, 'Save handle')
     await section.locator('[aria-invalid=true]').waitFor()
-    await section.getByText('begin with a letter and end with a letter or digit').waitFor()
+    await section.getByText('start with a letter, and end with a letter or digit').waitFor()
     expect(await page.getByRole('dialog').count()).toBe(0)
   }
   await submit(section, { Handle: '' }, 'Save handle')
@@ -74,13 +74,13 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   await submit(section, { Handle: ' Renamed-1234 ' }, 'Save handle')
   await dialog.getByText('2 members').waitFor()
   await dialog.getByText('1 service account').waitFor()
-  await dialog.getByText(`${former} stops working at once.`).waitFor()
+  await dialog.getByText(`${former} stops working immediately.`).waitFor()
   await press(dialog, 'Cancel')
   await dialog.waitFor({ state: 'detached' })
   expect(await service.handleOf(admin)).toBe(former)
   await press(section, 'Save handle')
   await press(dialog, 'Change handle')
-  await section.getByText('Everyone signs in with renamed-1234 from now on.').waitFor()
+  await section.getByText('Everyone now signs in with renamed-1234.').waitFor()
 
   await type(page.getByRole('textbox', { name: 'Name', exact: true }), 'Renamed')
   await press(page, 'Save name')
@@ -121,7 +121,7 @@ test('a secret is copied, used, and replaced after someone else replaced it', as
   // Somebody else replaces it, and the page does not know yet.
   await page.route('**/webhook-secret/status', (route) => route.abort())
   await service.newSecret(admin)
-  await submit(page, { 'Name of the company': 'Acme' }, 'Replace secret')
+  await submit(page, { 'Company name': 'Acme' }, 'Replace secret')
   await page.getByRole('dialog').getByRole('alert').waitFor()
   await page.unroute('**/webhook-secret/status')
   await page.locator('dd', { hasText: /^2$/ }).waitFor()
@@ -156,7 +156,7 @@ test("a service account's new password replaces the current one later or immedia
     await press(dialog, 'Replace password')
   }
   await replace('in 24 hours')
-  await fresh.getByText('The password before it works until').waitFor()
+  await fresh.getByText('The previous password works until').waitFor()
   const second = await shown()
   expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
   // The newest comes first, and only the other one ends.

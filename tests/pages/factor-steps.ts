@@ -62,7 +62,7 @@ export function useFactors(service: TestService) {
 
   /** Gives the code that the first factor needs, if that is asked for. */
   async function proveMailbox(page: Page, look = async (_step: string) => {}): Promise<void> {
-    const hasCode = page.getByRole('button', { name: 'I have a code already' })
+    const hasCode = page.getByRole('button', { name: 'I already have a code' })
     const add = page.getByRole('button', { name: 'Add an app' })
     await hasCode.or(add).first().waitFor()
     if ((await hasCode.count()) === 0) return

@@ -18,7 +18,7 @@ test('leaving an unused secret, new password, or recovery codes asks first', asy
   const secret = (await page.locator('.secret code').textContent()) ?? ''
 
   const staying = async () => {
-    await dialog.getByText('Your new signing secret is not shown again.').waitFor()
+    await dialog.getByText("Your new signing secret won't be shown again.").waitFor()
     await press(dialog, 'Stay')
     await dialog.waitFor({ state: 'detached' })
     await heading(page, 'Developer settings')
@@ -38,7 +38,7 @@ test('leaving an unused secret, new password, or recovery codes asks first', asy
 
   await go(page, 'Developer')
   await press(page, 'Replace secret…')
-  await submit(page, { 'Name of the company': 'Acme' }, 'Replace secret')
+  await submit(page, { 'Company name': 'Acme' }, 'Replace secret')
   const next = (await page.locator('.secret code').textContent()) ?? ''
   await service.send(admin.companyId, next, { type: 'a.b', data: {} })
   await say(page, 'First event received.')
@@ -56,7 +56,7 @@ test('leaving an unused secret, new password, or recovery codes asks first', asy
   await press(page, 'Add a passkey', 'Create passkey')
   await page.locator('.codes').waitFor()
   await go(page, 'Developer')
-  await dialog.getByText('Your recovery codes are not shown again.').waitFor()
+  await dialog.getByText("Your recovery codes won't be shown again.").waitFor()
   await press(dialog, 'Stay')
   // What leaves the application, the browser itself asks about.
   const asked: string[] = []

@@ -22,7 +22,7 @@ async function openAs(person: Person, home?: string) {
 async function choose(page: Page, setting: string): Promise<void> {
   await go(page, 'Company')
   await page.getByRole('radio', { name: setting }).check()
-  await press(page, 'Save')
+  await press(page, 'Save policy')
 }
 
 test('members are held at their next click until they add a factor (ASVS 6.3.3)', async () => {
@@ -33,10 +33,10 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   const { page } = await openAs(admin)
 
   await go(page, 'Company')
-  await say(page, '3 people have none yet, and must add one before they go on. You are one of them.')
+  await say(page, "3 people don't have one yet, and must add one before they continue. You are one of them.")
   await choose(page, 'Required for everyone')
   const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
-  await dialog.getByText('3 people have none yet').waitFor()
+  await dialog.getByText("3 people don't have one yet").waitFor()
   await press(dialog, 'Cancel')
   // What was not confirmed does not stay chosen, and is not saved.
   const optional = page.getByRole('radio', { name: 'Optional', checked: true })
@@ -44,7 +44,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await page.reload()
   await optional.waitFor()
   await choose(page, 'Required for everyone')
-  await press(dialog, 'Require')
+  await press(dialog, 'Require a second factor')
   await say(page, 'Saved. It takes effect immediately')
 
   // The page that was open all the time; its sign-in is long ago.
@@ -64,7 +64,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   // A page that is opened again does not need another mail.
   await held.reload()
   await heading(held, HELD)
-  await press(held, 'I have a code already')
+  await press(held, 'I already have a code')
   await submit(held, { 'Code from the email': code }, 'Continue')
   // And who begins with one kind can take the other.
   await press(held, 'Add an app', 'Cancel')
@@ -81,7 +81,7 @@ test('held tabs continue together, and lists show who lacks a factor', async () 
   const [asked, viewer] = [await service.addUser(admin, 'admin'), await service.addUser(admin)]
   const { page, context } = await openAs(admin)
   await choose(page, 'Required for admins')
-  await press(page.getByRole('dialog'), 'Require')
+  await press(page.getByRole('dialog'), 'Require a second factor')
   await say(page, 'Saved.')
   const second = await context.newPage()
   await second.goto('/members')
@@ -140,7 +140,7 @@ test('an admin resets the second factors of a member by link (ASVS 6.4.4, 6.4.6,
   await row.getByText('passkey').waitFor()
   await press(page, `Manage ${member.email}`, `Reset second factors of ${member.email}`)
   const dialog = page.getByRole('dialog', { name: `Reset second factors of ${member.email}?` })
-  await dialog.getByText('a link to choose a new password is emailed to them').waitFor()
+  await dialog.getByText('We email them a link to choose a new password.').waitFor()
   await press(dialog, 'Reset second factors')
   await say(page, 'Reset. A link to choose a new password is on its way.')
   await row.getByText('none').waitFor()

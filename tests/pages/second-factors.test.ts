@@ -41,7 +41,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   expect(await first.getByLabel('Name').inputValue()).toBe('Chrome on Linux')
   await type(first.getByLabel('Name'), name)
   await press(page, 'Create passkey')
-  await say(page, 'Second factor added. Your other sessions have ended.')
+  await say(page, "Second factor added. You're signed out everywhere else.")
   const codes = await storeCodes(page)
   expect(new Set(codes).size).toBe(10)
   await own(page).getByText(name, { exact: true }).waitFor()
@@ -64,7 +64,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   await press(own(page), `Remove… ${name}`)
   const removing = page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` })
   await press(removing, `Remove ${name}`)
-  await say(page, 'Second factor removed. Your other sessions have ended.')
+  await say(page, "Second factor removed. You're signed out everywhere else.")
   await signOut(page)
   await press(page, 'Sign in with a passkey')
   await say(page, "This passkey wasn't accepted")
@@ -154,7 +154,7 @@ test('codes work when passkeys are canceled or not supported', async () => {
   // Meanwhile the mailed code has expired, and the device has made a passkey before that is found.
   service.clock.advance(11 * 60)
   await press(page, 'Create passkey')
-  await say(page, 'make it again: the new one replaces it.')
+  await say(page, 'create it again: the new one replaces it.')
   await giveMailedCode(page)
   await press(page, 'Add a passkey', 'Create passkey')
   await storeCodes(page)
@@ -208,7 +208,7 @@ test('five wrong codes or five minutes lead back to the password (ASVS 6.3.1, 6.
   // The page may not have begun to count them.
   const waitInVain = async () => {
     await page.clock.fastForward('05:01')
-    return await page.getByText('Your five minutes are over. Start again.').count()
+    return await page.getByText('This step timed out. Start again.').count()
   }
   await expect.poll(waitInVain).toBe(1)
   await begin(page, admin)

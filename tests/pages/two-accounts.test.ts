@@ -64,7 +64,7 @@ test('a tab hides its company once a different company signs in', async () => {
   await second.goto('/account')
   await company(second, 'Beta')
   await submit(second, { Name: 'Renamed' }, 'Save name')
-  await second.getByText('Your name is saved.').waitFor()
+  await second.getByText('Name saved.').waitFor()
   await expect.poll(() => page.getByText('Alpha').count()).toBe(0)
   await expect.poll(() => page.getByRole('button', { name: 'Sign out' }).count()).toBe(0)
   await page.unrouteAll()

@@ -70,7 +70,7 @@ export async function signIn(
   { home = 'Developer settings', remembers = false }: { home?: string | undefined; remembers?: boolean } = {},
 ): Promise<void> {
   await page.goto('/sign-in')
-  if (remembers) await page.getByLabel('Remember the company on this device').check()
+  if (remembers) await page.getByLabel('Remember my company on this device').check()
   await enter(page, person)
   await heading(page, home)
 }

@@ -11,9 +11,8 @@ import { OtherAccount } from './other-account.tsx'
 import type { Credentials } from './password-step.tsx'
 import { SignIn, useSignIn } from './sign-in.tsx'
 
-/** Links after which a password is chosen: to reset one, and to join. Who has just typed it is signed in with it. */
+/** Links to reset a password or accept an invitation. The user is then signed in with the new password. */
 
-/** @throws ApiError, also if the password was chosen and the sign-in failed */
 function useEntry({ onSignedIn }: LinkProps) {
   const { givePassword, secondStep } = useSignIn((session, byRecoveryCode) => {
     const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
@@ -30,7 +29,7 @@ function useEntry({ onSignedIn }: LinkProps) {
   }
   return {
     enter,
-    /** In place of the page, once the password is chosen. */
+    /** Replaces the page once the password is set. */
     next:
       secondStep((why) => setEnded({ why }), done) ??
       (ended && <SignIn notice={ended.why ?? `${done} Sign in.`} onSignedIn={onSignedIn} />),
@@ -50,7 +49,7 @@ export function ResetPassword(props: LinkProps) {
     const { companyHandle: company, email } = value
     await enter(
       { ...(company && { company }), email, password },
-      'Your password is changed, and you were signed out everywhere else.',
+      'Your password was changed, and you were signed out everywhere else.',
     )
   }
 
@@ -58,7 +57,7 @@ export function ResetPassword(props: LinkProps) {
   const again = (
     <p class="links">
       <a href="/sign-in">Sign in</a>
-      <a href="/forgot-password">Get another link</a>
+      <a href="/forgot-password">Get a new link</a>
     </p>
   )
   if (!value)
@@ -73,8 +72,8 @@ export function ResetPassword(props: LinkProps) {
     <OtherAccount session={props.session} owner={{ company: companyHandle, email }}>
       <Frame title="Choose a new password">
         <p>
-          For <strong>{email}</strong> at <strong>{companyName}</strong>. You'll be signed out everywhere
-          else, and open invitations you've sent are withdrawn: you can send them again from Members.
+          For <strong>{email}</strong> at <strong>{companyName}</strong>. We'll sign you out everywhere else
+          and withdraw your open invitations. You can send them again from Members.
         </p>
         <Form action="Change password" onSubmit={reset}>
           {(faults) => (
@@ -111,7 +110,7 @@ export function AcceptInvitation(props: LinkProps) {
   async function accept({ name, password }: Values): Promise<void> {
     const body = { token, name, password }
     const { companyId, email } = await call('POST /auth/invitations/accept', { body }).catch(advice)
-    await enter({ companyId, email, password }, `You are a member of ${value?.companyName} now.`)
+    await enter({ companyId, email, password }, `You joined ${value?.companyName}.`)
   }
 
   if (next) return next

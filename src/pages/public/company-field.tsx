@@ -6,7 +6,7 @@ import { fragment } from '../router.ts'
 
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** As the interface takes it: the id where it is known, since an instance of the release before knows no handles. */
+/** The company in a request: its ID if known, or else its handle. */
 type Named = { companyId: string } | { company: string }
 
 function toNamed({ id, handle }: Omit<Company, 'name'>): Named {
@@ -19,13 +19,13 @@ function readTyped(text: string): Named {
 }
 
 interface Options {
-  /** What was typed before, for who begins again. */
+  /** Restores what the user typed before. */
   typed?: string | undefined
-  /** What is said before its name. */
+  /** The text before its name. */
   at?: string
 }
 
-/** Which company a form is about: that of a link, or the remembered one, or one that is typed. */
+/** The company of a form: from a link, remembered, or typed. */
 export function useCompany(given: Company | null, { typed = '', at = 'Signing in to' }: Options = {}) {
   const linked = fragment.get('company') ?? ''
   const [known, setKnown] = useState<Company | null>(() => given ?? remembered(linked))
@@ -41,7 +41,7 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
 
   return {
     known,
-    /** It is not known, and nothing was typed. */
+    /** Neither known nor typed. */
     isMissing,
     read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
     field: (faults: Faults, isFirst = true) =>
@@ -59,8 +59,8 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
           error={faults['company'] ?? faults['companyId']}
           hint={
             <>
-              Such as acme-4821. It's in any email from us, but your company may have changed it: if it
-              doesn't work, <a href="/companies">find your company</a>.
+              For example, acme-4821. You'll find it in our emails. Not working?{' '}
+              <a href="/companies">Find your company</a>.
             </>
           }
         />
@@ -68,7 +68,7 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
   }
 }
 
-/** A link can be to another company than the one that is remembered. */
+/** Null if the link is for a company other than the remembered one. */
 function remembered(linked: string): Company | null {
   const company = readCompany()
   return company && ['', company.id, company.handle].includes(linked) ? company : null

@@ -5,17 +5,17 @@ export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 const NOT_KEPT =
   "Your sign-in was accepted, but this browser didn't keep the session cookie. Allow cookies for this site, then sign in again."
-/** It keeps no cookie with `Secure` without HTTPS, not even at localhost. */
-const SAFARI = ' Safari keeps none without HTTPS: use a different browser.'
+/** Safari keeps no `Secure` cookies without HTTPS, even on localhost. */
+const SAFARI = ' Safari keeps no cookies without HTTPS, so use a different browser.'
 
 /**
- * Asks for the session that was just opened. Without this check, a browser that keeps no cookie shows the page for a moment and
- * then says that the session has ended. @throws ApiError cookie_not_kept
+ * Loads the new session. Otherwise, a browser that keeps no cookies would show the page for a moment, then report that the
+ * session ended. @throws ApiError cookie_not_kept
  */
 export async function expectCookie(opened: Session): Promise<void> {
   const isKept = await call('GET /auth/session').then(
     ({ session }) => session.id === opened.session.id,
-    // Whether it was kept stays unknown while the service is busy or away.
+    // Unknown while the service is unavailable.
     (error: unknown) => !(error instanceof ApiError && error.status === 401),
   )
   if (isKept) return

@@ -6,7 +6,7 @@ import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
 import { Done, Frame } from './frame.tsx'
 
-/** For who has forgotten a password or a company. The answer is the same whether or not there is an account, so it says what was typed. */
+/** For a forgotten password or company. The response does not reveal accounts, so the page repeats the input. */
 
 export function ForgotPassword() {
   const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
@@ -23,14 +23,14 @@ export function ForgotPassword() {
       <Frame title="Check your email">
         <Done>
           If <strong>{typed.email}</strong> has an account at{' '}
-          <strong>{company.known?.name ?? typed.company}</strong>, we've emailed it a link to choose a new
-          password. The link works for an hour.
+          <strong>{company.known?.name ?? typed.company}</strong>, we've emailed you a link to choose a new
+          password. The link works for one hour.
         </Done>
         <NoMail what="company or email" onChange={() => setDone(false)} />
       </Frame>
     )
   return (
-    <Frame title="Forgot your password?">
+    <Frame title="Reset your password">
       <Form action="Email me a link" onSubmit={ask}>
         {(faults) => (
           <>
@@ -67,15 +67,15 @@ export function FindCompany() {
     return (
       <Frame title="Check your email">
         <Done>
-          If <strong>{typed}</strong> belongs to a company here, we've sent it an email that names the
-          company, with a link to sign in.
+          If <strong>{typed}</strong> belongs to a company here, we've emailed you the company's name and a
+          link to sign in.
         </Done>
         <NoMail what="email" onChange={() => setDone(false)} />
       </Frame>
     )
   return (
     <Frame title="Find your company">
-      <p>We'll email you the companies that you belong to, each with a link to sign in.</p>
+      <p>We'll email you a list of your companies, with a link to sign in to each.</p>
       <Form action="Email me my companies" onSubmit={ask}>
         {(faults) => (
           <Field
@@ -99,7 +99,7 @@ export function FindCompany() {
 function NoMail({ what, onChange }: { what: string; onChange: () => void }) {
   return (
     <>
-      <p class="hint">Nothing arrived? Check your spam folder, and the {what} above.</p>
+      <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
       <p class="links">
         <LinkButton onClick={onChange}>Change the {what}</LinkButton>
         <a href="/sign-in">Back to sign-in</a>

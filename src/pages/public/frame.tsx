@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { Mark } from '../mark.tsx'
 import { Title } from '../parts.tsx'
 
-/** What the pages without a sign-in look like: one card. */
+/** The layout of pages without a sign-in: a card. */
 export function Frame({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <main class="card">
@@ -15,7 +15,7 @@ export function Frame({ title, children }: { title: string; children: ComponentC
   )
 }
 
-/** What is said when something has succeeded. It is read out. */
+/** A success message. Screen readers announce it. */
 export function Done({ children }: { children: ComponentChildren }) {
   return (
     <div class="done" role="status">

@@ -10,47 +10,45 @@ import { OtherAccount } from './other-account.tsx'
 import { type OnSignedIn, SignIn } from './sign-in.tsx'
 import { LinkWanted } from './verification.tsx'
 
-/** The pages of mailed links, which do one thing when a button is pressed: programs that read mails follow links too. */
+/** Pages of emailed links. They act only when a button is pressed, because email scanners open links too. */
 
 export interface LinkProps {
-  /** Who is signed in in this browser. */
+  /** The session of this browser. */
   session: Session | null
   onSignedIn: OnSignedIn
 }
 
 const DEAD_LINK = 'This link has expired, was already used, or was replaced by a newer email.'
-/** The page was loaded again: a token is kept nowhere. */
-const NO_LINK = 'Please open the link in the email again.'
-const TAKEN = 'Another member of your company has this email by now. Ask for a change to another one.'
+/** The page was reloaded, and tokens are not stored. */
+const NO_LINK = 'Open the link in the email again.'
+const TAKEN = 'Someone else in your company already uses this email. Choose a different one.'
 
-/** Rethrows what is wrong; of the link itself, in words for who has followed it. */
+/** Rethrows errors, with messages about the link if its token is at fault. */
 export function explain(token: string, advice: string, taken = TAKEN) {
   return (error: unknown): never => {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
-    const isTaken = error.fields['token'].includes('another member')
+    const isTaken = error.fields['token'].includes('member')
     const message = token === '' ? NO_LINK : isTaken ? taken : `${DEAD_LINK} ${advice}`
     throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message)
   }
 }
 
-/** The codes of links that no other try helps. */
+/** A retry does not help with these. */
 const DEAD = 'dead_link'
 const UNUSABLE = 'unusable_link'
 export const isFinal = (code: string | null) => code === DEAD || code === UNUSABLE
 
-/** The title of a page, unless its link is dead. */
+/** The title of a page, unless its link is invalid. */
 export const titleOf = (code: string | null, title: string) => (code === DEAD ? 'Link expired' : title)
 
 interface LinkPageProps {
   title: string
   action: string
-  /** Does what the link is for. */
   use: (token: string) => Promise<unknown>
   children?: ComponentChildren
   links?: ComponentChildren
 }
 
-/** Does nothing before its button is pressed. */
 export function LinkPage({ title, action, use, children, links }: LinkPageProps) {
   const [token] = useState(fragment.get('token') ?? '')
   const [code, setCode] = useState<string | null>(null)
@@ -85,7 +83,7 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
         email,
       } = await call('POST /auth/verify-email', {
         body: { token },
-      }).catch(explain(token, "If you've confirmed your email already, sign in. If not, get a new link."))
+      }).catch(explain(token, "If you've already confirmed your email, sign in. If not, get a new link."))
       fragment.set('email', email)
       setVerified({ id, handle, name: handle ?? id })
     } catch (error) {
@@ -95,8 +93,8 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   }
   return (
     <OtherAccount session={session}>
-      <LinkPage title={TITLE} action="Confirm my email" use={use}>
-        <p>This confirms that the email you registered with is yours. Then you can sign in.</p>
+      <LinkPage title={TITLE} action="Confirm email" use={use}>
+        <p>Confirm that the email you registered with is yours. Then you can sign in.</p>
       </LinkPage>
     </OtherAccount>
   )
@@ -106,22 +104,23 @@ export function ConfirmEmail({ session }: LinkProps) {
   const [isDone, setDone] = useState(false)
   if (isDone)
     return (
-      <Frame title="Your email is changed">
-        <Done>Sign in with your new email from now on.</Done>
+      <Frame title="Email changed">
+        <Done>From your next sign-in, use your new email.</Done>
         <p class="links">
-          <a href="/">{session ? 'Go on' : 'Sign in'}</a>
+          <a href="/">{session ? 'Continue' : 'Sign in'}</a>
         </p>
       </Frame>
     )
   const use = async (token: string) => {
-    const failed = explain(token, 'Ask for the change again, under Account.')
+    const failed = explain(token, 'Request the change again under Account.')
     await call('POST /auth/email/confirm', { body: { token } }).catch(failed)
     setDone(true)
   }
   return (
     <LinkPage title="Confirm your new email" action="Use this email" use={use}>
       <p>
-        From then on you sign in with the email to which we sent this link, and no longer with the old one.
+        After you confirm, sign in with the email address that received this link, and no longer with your old
+        one.
       </p>
     </LinkPage>
   )

@@ -4,22 +4,22 @@ import type { Session } from '../routes.ts'
 import { Frame } from './frame.tsx'
 
 interface Props {
-  /** Who is signed in in this browser. */
+  /** The session of this browser. */
   session: Session | null
-  /** Whose link it is, as far as that is known. */
+  /** The user of the link, if known. */
   owner?: { company: string | null; email: string } | undefined
-  /** The link signs nobody in. */
+  /** The link does not sign anyone in. */
   keepsSession?: boolean
   children: ComponentChildren
 }
 
-/** Asks before a link does anything in a browser in which somebody else is signed in. */
+/** Asks before a link acts in a browser where someone else is signed in. */
 export function OtherAccount({ session, owner, keepsSession = false, children }: Props) {
   const [isAsked, setAsked] = useState(true)
   if (!session || !isAsked || isOf(session, owner)) return <Fragment>{children}</Fragment>
   const { user, accessContext } = session
   return (
-    <Frame title="You're signed in already">
+    <Frame title="You're already signed in">
       <p>
         This browser is signed in to <strong>{accessContext.companyName}</strong> as{' '}
         <strong>{user.email}</strong>.
@@ -30,13 +30,13 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
             The link you opened is for <strong>{owner.email}</strong>.
           </>
         ) : (
-          'The link you opened may be for another account.'
+          'The link you opened may be for a different account.'
         )}{' '}
         Nothing has happened yet.
         {!keepsSession && (
           <>
             {' '}
-            If you continue and sign in with it, this browser is signed out of{' '}
+            If you continue and sign in, this browser is signed out of{' '}
             <strong>{accessContext.companyName}</strong>.
           </>
         )}

@@ -7,19 +7,19 @@ import { passkeyMark } from '../remembered.ts'
 import type { PasskeyProof, Session } from '../routes.ts'
 import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
 
-/** Options are good for five minutes. New ones take their place before. */
+/** Options expire after five minutes, so the offer is renewed earlier. */
 const RENEWED_MS = 4 * 60_000
 const LOOK_MS = 10_000
 
 const begin = () => call('POST /auth/login/passkey/options', { headers: COOKIE_MODE })
 
 interface Props {
-  /** It comes before the password. */
+  /** Comes before the password. */
   isFirst: boolean
   onSignedIn: (session: Session) => void
 }
 
-/** Sign-in by passkey alone: by a button, and where the email is typed. */
+/** Sign-in with only a passkey: by a button, and in the email field. */
 export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
   const [isAsking, setAsking] = useState(false)
   const offered = useChange()
@@ -58,11 +58,11 @@ function explain(error: unknown): never {
   if (!isRefused) throw error
   throw new ApiError(
     error.code,
-    "This passkey wasn't accepted. It may have been removed here. Try again, or use your password.",
+    "This passkey wasn't accepted. It may have been removed from your account. Try again, or use your password.",
   )
 }
 
-/** Lets the browser offer passkeys as it offers passwords, while nothing else asks for one. */
+/** Lets the browser offer passkeys in the email field, unless the button's dialog is open. */
 function useOffer(onChosen: (proof: PasskeyProof) => Promise<void>, isActive: boolean): void {
   const current = useRef(onChosen)
   current.current = onChosen
@@ -80,10 +80,10 @@ function useOffer(onChosen: (proof: PasskeyProof) => Promise<void>, isActive: bo
       const response = await offerPasskeys(passkeyOptions)
       if (!response) return
       await current.current({ challenge, response })
-      // Another one can be chosen if that was refused.
+      // If it was refused, the user can choose a different passkey.
       begunAt = 0
     }
-    // Nobody has asked for it yet, so nobody is told that it does not work.
+    // The user did not start this, so errors stay silent.
     const look = () => offer().catch(() => {})
     look()
     const timer = setInterval(look, LOOK_MS)

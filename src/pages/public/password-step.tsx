@@ -7,22 +7,21 @@ import { useCompany } from './company-field.tsx'
 export type Credentials = Body<'POST /auth/login'>
 
 interface Props {
-  /** Of a link that was opened just now. */
+  /** From a link that was just opened. */
   company: Company | null
-  /** What was typed before, for who begins again. */
+  /** Restores what the user typed before. */
   typed: { company: string; email: string }
-  /** Whether the company is to be remembered, also after a sign-in by passkey. */
+  /** Applies to passkey sign-ins too. */
   isRemembered: boolean
   onRemember: (isRemembered: boolean) => void
-  /** A passkey comes first. */
+  /** The passkey comes first. */
   isSecond: boolean
   give: (credentials: Credentials, typed: Props['typed']) => Promise<void>
 }
 
-/** Company, email and password. */
 export function PasswordStep({ company: given, typed, isRemembered, onRemember, isSecond, give }: Props) {
   const company = useCompany(given, { typed: typed.company })
-  // What is known is not typed again.
+  // Focus the first field that is not filled in.
   const [first] = useState(() => {
     if (isSecond || company.isMissing || !TAKES_FOCUS) return null
     return typed.email ? 'password' : 'email'
@@ -65,7 +64,7 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
                 checked={isRemembered}
                 onChange={({ currentTarget }) => onRemember(currentTarget.checked)}
               />{' '}
-              Remember the company on this device
+              Remember my company on this device
             </label>
           )}
         </>

@@ -18,8 +18,8 @@ export function Register() {
   if (asked) return <LinkAwaited account={asked} text="We've emailed a link to" />
   return (
     <Frame title="Register a company">
-      <p>You'll be its first admin. To join a company that's here already, ask its admin to invite you.</p>
-      <Form action="Register" onSubmit={register}>
+      <p>You'll be its first admin. To join an existing company, ask its admin to invite you.</p>
+      <Form action="Register company" onSubmit={register}>
         {(faults) => (
           <>
             <Field

@@ -10,10 +10,10 @@ import { PasskeySignIn } from './passkey-sign-in.tsx'
 import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
 
-/** `byRecoveryCode`: a second factor may be lost. */
+/** After a recovery code, the user may have lost a second factor. */
 export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => void
 
-/** The steps after a password was given: there is a session, or a second factor is asked for. */
+/** The steps after the password: a session, or a second factor. */
 export function useSignIn(onSignedIn: OnSignedIn) {
   const [asked, setAsked] = useState<Challenge | null>(null)
 
@@ -34,7 +34,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
     onSignedIn(session, body.method === 'recovery_code')
   }
 
-  /** The second step, if one is asked for, below what was done before it. */
+  /** Null unless a second factor is required. `notice` says what was done before. */
   const secondStep = (onEnd: (why: string | null) => void, notice = '') => {
     if (!asked) return null
     const end = (why: string | null) => {
@@ -62,14 +62,14 @@ export function useSignIn(onSignedIn: OnSignedIn) {
 }
 
 interface Props {
-  /** Why the user is here, if a session has ended. */
+  /** The reason that a session ended. */
   notice: string | null
-  /** That of a link that was opened just now. */
+  /** From a link that was just opened. */
   company?: Company | null
   onSignedIn: OnSignedIn
 }
 
-/** Sign-in by password and, where one is asked for, a second factor; or by passkey alone, first where the device has one. */
+/** Sign-in by password and second factor, or by passkey. The passkey comes first on devices that have one. */
 export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const [said, setSaid] = useState(notice)
   const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })

@@ -7,7 +7,7 @@ import { Done, Frame } from './frame.tsx'
 import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 
-/** Takes back a first second factor or another email. Whose account it is, the link says, and anybody can write a link: the token decides. */
+/** Undoes a first second factor or a new email. Anyone can write a link that names an account: the token decides. */
 export function Undo({ session }: LinkProps) {
   const [{ company, email }] = useState({
     company: fragment.get('company') ?? '',
@@ -16,31 +16,31 @@ export function Undo({ session }: LinkProps) {
   const [undone, setUndone] = useState<Answer<'POST /auth/undo'> | null>(null)
   if (undone !== null)
     return (
-      <Frame title="The change is undone">
+      <Frame title="Change undone">
         <Done>
           <p>
-            Everybody is signed out of the account. We've emailed a link to <strong>{undone.email}</strong>:
-            choose a new password, one that you use nowhere else.
+            Everyone is signed out of the account. We've emailed a link to <strong>{undone.email}</strong>.
+            Use it to choose a new password that you don't use anywhere else.
           </p>
           <Added {...undone.additions} />
-          <p>Then tell {ADMIN}, what happened.</p>
+          <p>Then tell {ADMIN} what happened.</p>
         </Done>
       </Frame>
     )
   const use = async (token: string) => {
     const failed = explain(
       token,
-      `If somebody else still has your account, tell ${ADMIN}.`,
-      `Another member of your company has this email by now. Tell ${ADMIN}.`,
+      `If someone else still has access to your account, contact ${ADMIN}.`,
+      `Someone else in your company already uses this email. Contact ${ADMIN}.`,
     )
     setUndone(await call('POST /auth/undo', { body: { token } }).catch(failed))
   }
   return (
     <OtherAccount session={session} keepsSession>
-      <LinkPage title="Undo a change?" action="Undo the change" use={use}>
+      <LinkPage title="Undo a change to your account" action="Undo the change" use={use}>
         <p>
-          Did we email you about a change to your account that you didn't make? Undo it: the account gets its
-          former email back, its password and second factors are removed, and everybody is signed out.
+          Did we email you about a change that you didn't make? Undoing it restores your previous email,
+          removes the password and second factors, and signs everyone out.
         </p>
         {email && (
           <p>
@@ -51,7 +51,7 @@ export function Undo({ session }: LinkProps) {
                 at <strong>{company}</strong>
               </>
             )}
-            . We check that when you press the button.
+            . We check this when you select the button.
           </p>
         )}
         <p class="quiet">If you made the change, close this page.</p>
@@ -60,7 +60,7 @@ export function Undo({ session }: LinkProps) {
   )
 }
 
-/** What the undo does not remove. */
+/** Additions to the company since the change. The undo does not remove them. */
 function Added({ members, serviceAccounts, signingSecret }: Answer<'POST /auth/undo'>['additions']) {
   if (members.length === 0 && serviceAccounts.length === 0 && signingSecret === null) return null
   return (
@@ -69,7 +69,7 @@ function Added({ members, serviceAccounts, signingSecret }: Answer<'POST /auth/u
       <ul>
         {members.map(({ id, name, email, role }) => (
           <li key={id}>
-            {name} ({email}), {role}, joined by an invitation of the account
+            {name} ({email}), {role}, invited by the account
           </li>
         ))}
         {serviceAccounts.map(({ id, name, email, role }) => (

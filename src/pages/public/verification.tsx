@@ -7,7 +7,7 @@ import type { Body } from '../routes.ts'
 import { useCompany } from './company-field.tsx'
 import { Done, Frame } from './frame.tsx'
 
-/** For those whose email is not confirmed: another link. */
+/** For users who have not confirmed their email: sends a new link. */
 
 type Account = Body<'POST /auth/verify-email/resend'>
 
@@ -18,12 +18,12 @@ async function mailLink(body: Account): Promise<void> {
 interface AwaitedProps {
   account: Account
   title?: string
-  /** What is said before the email. */
+  /** The text before the email address. */
   text: string
   onBack?: () => void
 }
 
-/** For who has a link to open. */
+/** Shown until the user opens the emailed link. */
 export function LinkAwaited({ account, title = 'Check your email', text, onBack }: AwaitedProps) {
   const [isSentAgain, setSentAgain] = useState(false)
   return (
@@ -31,9 +31,11 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack 
       <p>
         {text} <strong>{account.email}</strong>. Open it to confirm your email, then sign in.
       </p>
-      {isSentAgain && <Done>Sent again. We send at most three an hour, so check your spam folder, too.</Done>}
+      {isSentAgain && (
+        <Done>Sent again. We send at most three emails per hour, so check your spam folder too.</Done>
+      )}
       <Form
-        action="Send it again"
+        action="Send again"
         isSecond
         onSubmit={async () => {
           await mailLink(account)
@@ -47,7 +49,7 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack 
   )
 }
 
-/** For who has a link that does not work. */
+/** Shown for a link that does not work. */
 export function LinkWanted({ title, why }: { title: string; why: string }) {
   const [asked, setAsked] = useState<Account | null>(null)
   const company = useCompany(null, { at: 'Account at' })

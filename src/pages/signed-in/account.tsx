@@ -12,10 +12,10 @@ import { SecondFactorSection } from './second-factors.tsx'
 import type { PageProps } from './shell.tsx'
 import { UsedRecoveryCode } from './used-recovery-code.tsx'
 
-/** Who one is and what one may do; one's own name, email, password, second factors and sessions. */
+/** The user's own permissions, name, email, password, second factors, and sessions. */
 export function Account({ session, onChanged, onRecovered }: PageProps) {
   const { user } = session
-  // Changes when the other sessions have ended.
+  // Changes when the other sessions end.
   const [turn, setTurn] = useState(0)
   return (
     <>
@@ -25,7 +25,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
       <Section id="name" title="Your name">
         <Change
           action="Save name"
-          done="Your name is saved."
+          done="Name saved."
           submit={async ({ name }) => {
             const changed = await call('PATCH /auth/account', { body: { name } })
             onChanged({ ...session, user: { ...user, name: changed.name } })
@@ -38,10 +38,10 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
       </Section>
       <EmailSection email={user.email} />
       <Section id="password" title="Password">
-        <p class="lead">Changing it ends your other sessions.</p>
+        <p class="lead">Changing your password signs you out everywhere else.</p>
         <Change
           action="Change password"
-          done="Your password is changed, and your other sessions have ended."
+          done="Password changed. You're signed out everywhere else."
           submit={async ({ currentPassword, newPassword }) => {
             await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
             setTurn(turn + 1)
@@ -78,7 +78,7 @@ function Rights({ session: { user, permissions, accessContext } }: { session: Se
         <dt>Handle</dt>
         <dd>
           <Copied text={accessContext.companyHandle ?? accessContext.companyId} what="the handle" />
-          <p class="quiet">You type it to sign in on a new device.</p>
+          <p class="quiet">Enter it to sign in on a new device.</p>
         </dd>
         <dt>Role</dt>
         <dd>
@@ -87,7 +87,7 @@ function Rights({ session: { user, permissions, accessContext } }: { session: Se
         </dd>
         <dt>Assignments</dt>
         <dd>{accessContext.assignments.join(', ') || 'none'}</dd>
-        <dt>What you can do</dt>
+        <dt>Permissions</dt>
         <dd>
           <ul class="plain">
             {permissions.map((permission) => (
@@ -100,7 +100,7 @@ function Rights({ session: { user, permissions, accessContext } }: { session: Se
   )
 }
 
-/** The browser and its system, or the whole text of another program. */
+/** The browser and its system, or a program's full user agent. */
 function nameOf(userAgent: string | null): string {
   if (userAgent === null) return 'An unnamed program'
   return browserNameOf(userAgent) ?? userAgent
@@ -122,7 +122,9 @@ function OwnSessionList({ turn }: { turn: number }) {
 
   return (
     <Section id="sessions" title="Sessions">
-      <p class="lead">Where you're signed in. If you don't recognise one, end it and change your password.</p>
+      <p class="lead">
+        Places where you're signed in. If you don't recognize one, end it and change your password.
+      </p>
       {shown}
       <Waiting of={loaded} />
       {loaded.value && (
@@ -151,14 +153,14 @@ function OwnSessionList({ turn }: { turn: number }) {
       )}
       {others.length > 1 && (
         <button type="button" disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
-          End all {others.length} others
+          End {others.length} other sessions
         </button>
       )}
     </Section>
   )
 }
 
-/** It has ended already, which is what was asked for. */
+/** A session that has already ended is not an error. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof ApiError && error.status === 404)) throw error
 }

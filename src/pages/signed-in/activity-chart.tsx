@@ -6,17 +6,17 @@ import { useQuery } from '../router.ts'
 import type { Day } from '../routes.ts'
 
 const DAYS = 30
-/** What there was of can be seen, however little beside the most. */
+/** The minimum bar height, as a share of the maximum, so that small counts stay visible. */
 const LEAST = 0.02
 
 const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' })
 
-/** Sign-ins and refusals of the last days, as bars. A day shows its numbers, and its entries once it is chosen. */
+/** Sign-ins and refusals by day. Pointing at a day shows its numbers, and choosing it filters the entries. */
 export function Chart() {
   const loaded = useLoaded(() => call('GET /auth/audit/daily', { query: { days: DAYS } }))
   return (
-    <Section id="days" title={`The last ${DAYS} days`}>
+    <Section id="days" title={`Last ${DAYS} days`}>
       <Waiting of={loaded} />
       {loaded.value && <Bars days={loaded.value.days} />}
     </Section>
@@ -26,7 +26,7 @@ export function Chart() {
 function Bars({ days }: { days: Day[] }) {
   const [query, changeQuery] = useQuery()
   const [looked, setLooked] = useState<number | null>(null)
-  /** The one that Tab comes to. */
+  /** The button that Tab reaches. */
   const [current, setCurrent] = useState(days.length - 1)
   const buttons = useRef<(HTMLButtonElement | null)[]>([])
   const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
@@ -111,13 +111,13 @@ function Bars({ days }: { days: Day[] }) {
         </div>
       </div>
       <p class="quiet chart-reading" aria-hidden="true">
-        {day ? `${inWords(day)}.` : 'Point at a day to see its numbers, and press it to list its events.'}
+        {day ? `${inWords(day)}.` : 'Point at a day to see its numbers. Select it to list its events.'}
       </p>
     </>
   )
 }
 
-/** The name of a day, and what it shows; a screen reader says it as that of its button. */
+/** A day and its numbers. Screen readers announce it as the button's name. */
 function inWords({ date, signIns, refusals }: Day): string {
   const count = signIns === 1 ? '1 sign-in' : `${signIns.toLocaleString()} sign-ins`
   return `${long.format(new Date(date))}: ${count}, ${refusals.toLocaleString()} refused`

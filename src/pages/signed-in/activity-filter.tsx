@@ -6,7 +6,7 @@ import type { Names } from './entry-table.tsx'
 const NONE = { action: '', actor: '', from: '', to: '' }
 type Name = keyof typeof NONE
 
-/** What to show, by whom, and of which days. The query has it. */
+/** Filters by action, actor, and days. The query keeps the filter. */
 export function ActivityFilter({ names }: { names: Names }) {
   const [query, changeQuery] = useQuery()
   const chosen = { ...NONE, ...query }
@@ -71,7 +71,7 @@ export function ActivityFilter({ names }: { names: Names }) {
           Days are in UTC, as in the chart.
         </span>
         <span class="error" role="status">
-          {isBackwards && 'The first day is after the last one.'}
+          {isBackwards && '“From” is after “To”. Swap the dates.'}
         </span>
         {Object.keys(NONE).some((name) => query[name]) && (
           <button type="button" class="link" onClick={() => change(NONE)}>

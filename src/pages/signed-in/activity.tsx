@@ -9,11 +9,11 @@ import { Chart } from './activity-chart.tsx'
 import { ActivityFilter } from './activity-filter.tsx'
 import { EntryTable, type Names } from './entry-table.tsx'
 
-/** The audit log, and a chart of it. What it shows is in the query. */
+/** The audit log and its chart. The query keeps the filter. */
 export function Activity() {
   const [query] = useQuery()
   const { action, actor, from, to } = query
-  // The last day counts as a whole.
+  // Includes the whole last day.
   const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
   const entries = usePages<AuditEntry, { names: Names }>(async (cursor, signal) => {
     const page = { limit: 100, cursor, ...filter }
@@ -21,7 +21,7 @@ export function Activity() {
     return { rows: answer.entries, names: answer.names, nextCursor: answer.nextCursor }
   }, filter)
   const { rows, pages, first } = entries
-  /** Also those of entries that another filter has shown. */
+  /** Includes names from previously shown entries. */
   const seen = useRef<Record<string, string>>({})
   const names = Object.assign(seen.current, ...pages.map((page) => page.names))
   const saving = useChange()
@@ -35,8 +35,8 @@ export function Activity() {
         id="trail"
         title="Audit log"
         aside={
-          // biome-ignore lint/a11y/useSemanticElements: two buttons are no set of fields
-          <div class="downloads" role="group" aria-label="Download what matches">
+          // biome-ignore lint/a11y/useSemanticElements: two buttons are not a set of fields
+          <div class="downloads" role="group" aria-label="Download matching events">
             <span class="quiet">Download</span>
             {FORMAT_NAMES.map((format) => (
               <button
@@ -57,7 +57,7 @@ export function Activity() {
         <Waiting of={first} />
         {first.value && rows.length === 0 && (
           <p class="empty" role="status">
-            No matching events.
+            No events match. Clear the filter or choose different days.
           </p>
         )}
         {rows.length > 0 && <EntryTable entries={rows} names={names} />}
@@ -72,7 +72,7 @@ const FORMAT_NAMES = ['CSV', 'NDJSON'] as const
 
 const DAY_MS = 24 * 60 * 60_000
 
-/** When a day begins in UTC, as the chart counts, so many days later; undefined without a day that there is. */
+/** The start of a day in UTC plus `daysLater`. Undefined without a valid day. */
 function startOf(day: string | undefined, daysLater: number): string | undefined {
   const time = Date.parse(`${day}T00:00:00Z`)
   return Number.isNaN(time) ? undefined : new Date(time + daysLater * DAY_MS).toISOString()

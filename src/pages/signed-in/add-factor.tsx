@@ -7,18 +7,18 @@ import { AddPasskey } from './add-passkey.tsx'
 import { SetUpAuthenticator } from './set-up-authenticator.tsx'
 
 interface Props {
-  /** Of the mailbox, for a member who must prove it. */
+  /** The emailed code, if the member needs one. */
   mailCode?: string | undefined
-  /** An app that was begun already. */
+  /** An app whose setup already started. */
   begun?: NewAuthenticator | undefined
   onBegin?: () => void
-  /** With recovery codes if it is the first factor. */
+  /** Gets recovery codes after the first factor. */
   onAdded: (recoveryCodes: string[] | undefined) => void
-  /** Gets what is wrong, which can be the mailed code. */
+  /** Gets the error, which can be about the emailed code. */
   onRefused?: (error: unknown) => never
 }
 
-/** The kinds of second factors, of which one is chosen and added. */
+/** Chooses a kind of second factor and adds it. */
 export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethrow }: Props) {
   const unused = useRef(begun)
   const [chosen, setChosen] = useState<'passkey' | NewAuthenticator | null>(null)
@@ -55,8 +55,8 @@ export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethr
           <h3>Passkey</h3>
           <p>
             {isAble
-              ? "Your device checks that it's you, by fingerprint, face or PIN. No other site can ask for it."
-              : "This browser doesn't support passkeys, or not at this address. Use another one to add a passkey."}
+              ? 'Your device verifies you with your fingerprint, face, or PIN. A passkey works only on this site.'
+              : "This browser doesn't support passkeys at this address. To add one, use a different browser."}
           </p>
           {isAble && (
             <button type="button" disabled={isBusy} onClick={choosePasskey}>
@@ -66,7 +66,7 @@ export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethr
         </div>
         <div>
           <h3>Authenticator app</h3>
-          <p>An app on your phone shows six digits that change every 30 seconds.</p>
+          <p>An app on your phone shows a 6-digit code that changes every 30 seconds.</p>
           <button type="button" disabled={isBusy} onClick={chooseApp}>
             {isBusy ? 'One moment…' : 'Add an app'}
           </button>

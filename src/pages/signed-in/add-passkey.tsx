@@ -13,7 +13,7 @@ interface Props {
   onCancel: () => void
 }
 
-/** Makes a passkey in a dialog of the browser, and adds it. */
+/** Creates a passkey in the browser's dialog, then adds it. */
 export function AddPasskey({ mailCode, onAdded, onRefused, onCancel }: Props) {
   const [isCancelled, setCancelled] = useState(false)
   useEffect(() => stopAsking, [])
@@ -38,7 +38,7 @@ export function AddPasskey({ mailCode, onAdded, onRefused, onCancel }: Props) {
             label="Name"
             name="name"
             value={browserNameOf(navigator.userAgent) ?? 'My device'}
-            hint="So you recognise it in the list."
+            hint="Helps you recognize it in the list."
             error={faults['name']}
           />
         )}

@@ -8,7 +8,7 @@ export function needsMailCode(error: unknown): error is ApiError {
 }
 
 interface Props {
-  /** Who becomes an admin. */
+  /** The new admin. */
   whom: string
   onGiven: (mailCode: string) => Promise<void>
   onCancel: () => void
@@ -19,8 +19,8 @@ export function AdminProof({ whom, onGiven, onCancel }: Props) {
   return (
     <>
       <p>
-        To make <strong>{whom}</strong> an admin, enter a code that we email to you. This way, your password
-        is not enough to add an admin.
+        To make <strong>{whom}</strong> an admin, enter a code that we email to you. A stolen password isn't
+        enough to add an admin.
       </p>
       <MailboxProof use="admin" onStale={onCancel} onGiven={onGiven} />
       <p class="links">

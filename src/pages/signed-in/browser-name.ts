@@ -1,4 +1,4 @@
-/** A browser and its system, as far as they tell; null of another program. */
+/** A browser and its system; null for other programs. */
 export function browserNameOf(userAgent: string): string | null {
   const [, browser] = /(Edg|OPR|Firefox|Chrome|Safari)\w*\//.exec(userAgent) ?? []
   const [, system] = /(Windows|Android|iPhone|iPad|Mac OS X|Linux)/.exec(userAgent) ?? []

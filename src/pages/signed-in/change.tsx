@@ -9,7 +9,7 @@ interface ChangeProps {
   children: (faults: Faults) => ComponentChildren
 }
 
-/** A form that says when it has succeeded, and is empty again then. */
+/** A form that resets and shows a message after success. */
 export function Change({ action, done, submit, children }: ChangeProps) {
   const [turn, setTurn] = useState(0)
   return (

@@ -10,10 +10,10 @@ import { HandleSection } from './handle.tsx'
 import { PolicySection } from './policy.tsx'
 import type { PageProps } from './shell.tsx'
 
-/** The company: its name and handle, the policy on second factors, and an end to all sessions. */
+/** The company's name, handle, second-factor policy, and a button to end all sessions. */
 export function CompanyPage({ session, onChanged }: PageProps) {
   const { companyName, companyHandle } = session.accessContext
-  /** Also at the next sign-in, on a device that remembers the company. */
+  /** Updates the remembered company too. */
   function show({ id, name, handle }: Answer<'PATCH /auth/company'>): void {
     const accessContext = { ...session.accessContext, companyName: name, companyHandle: handle }
     onChanged({ ...session, accessContext })
@@ -26,7 +26,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
       <Section id="name" title="Name">
         <Change
           action="Save name"
-          done="The name is saved."
+          done="Name saved."
           submit={async ({ name }) => {
             show(await call('PATCH /auth/company', { body: { name } }))
           }}
@@ -51,11 +51,11 @@ export function CompanyPage({ session, onChanged }: PageProps) {
 }
 
 const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
-  trialing: 'in trial until',
+  trialing: 'on a trial until',
   active: 'paid until',
-  past_due: 'payment due; the paid period ended on',
-  canceled: 'canceled; the paid period ended on',
-  suspended: 'suspended; the paid period ended on',
+  past_due: 'payment due; paid period ended on',
+  canceled: 'canceled; paid period ended on',
+  suspended: 'suspended; paid period ended on',
 }
 
 function Facts({ session: { accessContext, subscription } }: { session: Session }) {
@@ -95,20 +95,20 @@ function AllSessions({ session }: { session: Session }) {
     })
   return (
     <Section id="sessions" title="End all sessions">
-      <p class="lead">Everyone but you has to sign in again, and so does every service account.</p>
+      <p class="lead">Everyone except you must sign in again, including service accounts.</p>
       {!isAsked && shown}
       <button type="button" class="grave" onClick={() => setAsked(true)}>
         End all sessions…
       </button>
       <p role="status" class="done">
-        {isDone && 'All sessions but this one have ended.'}
+        {isDone && 'All other sessions have ended.'}
       </p>
       {isAsked && (
         <Dialog title="End all sessions?" onClose={() => setAsked(false)}>
           {shown}
           <p>
-            Every member and every service account of {session.accessContext.companyName} is signed out at
-            once, on all devices. Only this session goes on.
+            Every member and service account of {session.accessContext.companyName} is signed out immediately
+            on all devices. Only this session stays signed in.
           </p>
           <div class="choices">
             <button type="button" class="danger" disabled={isBusy} onClick={end}>

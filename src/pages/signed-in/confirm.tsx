@@ -3,17 +3,17 @@ import { useChange } from '../data.tsx'
 import { Dialog } from '../parts.tsx'
 
 interface Props {
-  /** The question. Without it, the action is one. */
+  /** The default is the action as a question. */
   title?: string
-  /** What it does, and to whom. */
+  /** The effect, and who it affects. */
   children: ComponentChildren
   action: string
-  /** What it throws is said in the dialog, which stays open. */
+  /** If it throws, the dialog stays open and shows the error. */
   onConfirm: () => unknown
   onCancel: () => void
 }
 
-/** Asks before something that cannot be taken back, or that others notice. The focus is on what changes nothing, and goes back. */
+/** Asks before an action that is permanent or affects others. The focus starts on Cancel, and returns on closing. */
 export function Confirm({ title, children, action, onConfirm, onCancel }: Props) {
   const change = useChange()
   return (

@@ -11,7 +11,7 @@ import { SigningSecret } from './signing-secret.tsx'
 
 const POLL_MS = 2_000
 
-/** How to send events and to check tokens, for everybody; the signing secret and why events were refused, for who manages it. */
+/** How to send events and check tokens. Members who manage the signing secret also see it, and refused requests. */
 export function Developer({ session }: { session: Session }) {
   const mayManage = session.permissions.includes('webhook-secret:manage')
   return (
@@ -23,7 +23,7 @@ export function Developer({ session }: { session: Session }) {
   )
 }
 
-/** What senders do meanwhile shows by itself. */
+/** Polls, so that new events and refusals appear without a reload. */
 function Managed({ session }: { session: Session }) {
   const status = useLoaded(() => call('POST /auth/webhook-secret/status'), { everyMs: POLL_MS })
   const refused = useLoaded(() => call('GET /auth/webhook-secret/refusals'), { everyMs: POLL_MS })
@@ -46,13 +46,13 @@ function Managed({ session }: { session: Session }) {
 }
 
 function Unmanaged({ session }: { session: Session }) {
-  // Whom the policy holds is told so by a request, and nothing else here makes one.
+  // Any request makes the enrollment page appear for members the policy blocks.
   useEffect(() => {
     call('GET /auth/sessions').catch(() => {})
   }, [])
   return (
     <Send session={session}>
-      <p class="notice">An admin of your company creates the signing secret, and can give it to you.</p>
+      <p class="notice">To get the signing secret, ask an admin of your company.</p>
     </Send>
   )
 }
@@ -90,30 +90,31 @@ function SignIn({ session }: { session: Session }) {
             Add one under <a href="/members">Members</a>.
           </>
         ) : (
-          'An admin of your company adds one.'
+          'Ask an admin of your company to add one.'
         )}
       </p>
       <dl class="facts">
         <dt>Sign in</dt>
         <dd>
-          <Copied method="POST" text={`${origin}/api/auth/login`} what="the URL of sign-in" />
+          <Copied method="POST" text={`${origin}/api/auth/login`} what="the sign-in URL" />
           <p class="quiet">
-            with <code>companyId</code> or <code>company</code> ({companyHandle ?? 'no handle yet'}),{' '}
-            <code>email</code> and <code>password</code>
+            Send <code>companyId</code> or <code>company</code> ({companyHandle ?? 'no handle yet'}),{' '}
+            <code>email</code>, and <code>password</code>.
           </p>
         </dd>
         <dt>Check a token</dt>
         <dd>
-          <Copied method="GET" text={`${origin}/api/auth/session`} what="the URL of the session" />
-          <p class="quiet">tells who somebody is and what they may do at this moment</p>
+          <Copied method="GET" text={`${origin}/api/auth/session`} what="the session URL" />
+          <p class="quiet">Returns the user and their current permissions.</p>
         </dd>
         <dt>Key set</dt>
         <dd>
-          <Copied text={`${origin}/api/.well-known/jwks.json`} what="the URL of the key set" />
+          <Copied text={`${origin}/api/.well-known/jwks.json`} what="the key set URL" />
           <p class="quiet">
-            to verify access tokens offline: ES256, issuer <code>{origin}/api</code>, audience{' '}
-            <code>gatehouse</code>; claims <code>sub</code> user, <code>cid</code> company, <code>sid</code>{' '}
-            session, <code>role</code>, <code>perms</code>. Changes show within 15 minutes.
+            Verifies access tokens offline: ES256, issuer <code>{origin}/api</code>, audience{' '}
+            <code>gatehouse</code>. Claims: <code>sub</code> (user), <code>cid</code> (company),{' '}
+            <code>sid</code> (session), <code>role</code>, <code>perms</code>. Changes take effect within 15
+            minutes.
           </p>
         </dd>
         <dt>API reference</dt>

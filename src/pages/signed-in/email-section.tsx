@@ -4,7 +4,7 @@ import { Field, Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
-/** Asks for another email address; without a second factor, after a code that is mailed to that of today. */
+/** Requests a new email. Without a second factor, that takes a code sent to the current one. */
 export function EmailSection({ email }: { email: string }) {
   const [newEmail, setNewEmail] = useState('')
   const [step, setStep] = useState<'ask' | 'prove' | 'sent'>('ask')
@@ -17,7 +17,7 @@ export function EmailSection({ email }: { email: string }) {
   async function begin({ newEmail: given }: Values): Promise<void> {
     setNewEmail(given.trim())
     await ask({ newEmail: given.trim() }).catch((error: unknown) => {
-      // Whether a code is needed, the service says.
+      // The service decides whether a code is needed.
       if (!(error instanceof ApiError) || !error.fields['mailCode']) throw error
       setStep('prove')
     })
@@ -31,8 +31,8 @@ export function EmailSection({ email }: { email: string }) {
       {step === 'prove' ? (
         <>
           <p>
-            First we email a code to <strong>{email}</strong>, so that nobody who only knows your password can
-            change it to <strong>{newEmail}</strong>.
+            To change your email to <strong>{newEmail}</strong>, enter a code that we email to{' '}
+            <strong>{email}</strong>. A stolen password isn't enough to change it.
           </p>
           <MailboxProof
             use="email"
@@ -55,7 +55,7 @@ export function EmailSection({ email }: { email: string }) {
       )}
       <p role="status" class="done">
         {step === 'sent' &&
-          "We've sent a link to the new address. Nothing changes until you open it. If somebody in your company has this address already, the link says so."}
+          "We've emailed a link to the new address. Nothing changes until you open it. If someone in your company already uses this address, the page will tell you."}
       </p>
     </Section>
   )

@@ -10,18 +10,18 @@ import { RecoveryCodes } from './recovery-codes.tsx'
 
 interface Props {
   session: Session
-  /** The session is not held any more. */
+  /** The policy is satisfied. */
   onDone: () => void
 }
 
-/** What a member sees whom the policy of the company holds, in place of all pages. */
+/** Replaces all pages for members who must add or use a second factor first. */
 export function Enrolment({ session, onDone }: Props) {
   const loaded = useLoaded(() => call('GET /auth/second-factors'))
   const [codes, setCodes] = useState<string[] | null>(null)
   const { value } = loaded
   const isOver = value !== null && !value.enrolmentRequired
   useEffect(() => {
-    // Another tab has done it, or the policy was changed.
+    // Done in a different tab, or the policy changed.
     if (isOver) onDone()
   }, [isOver])
 
@@ -51,7 +51,7 @@ export function Enrolment({ session, onDone }: Props) {
       )
     return (
       <Section id="prove" title="Confirm it's you">
-        <p class="lead">You have a second factor. Use it once in this session to go on.</p>
+        <p class="lead">To continue, use your second factor.</p>
         <ProofSteps email={email} onProven={onDone} />
       </Section>
     )
@@ -65,20 +65,20 @@ interface AddFirstProps {
   onAdded: (recoveryCodes: string[] | undefined) => void
 }
 
-/** Adds the first factor of a member, after a mailed code. */
+/** Adds a member's first second factor, after an emailed code. */
 export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstProps) {
   const [proof, setProof] = useState<{ mailCode: string; begun: NewAuthenticator } | null>(null)
   const [fault, setFault] = useState<string | undefined>()
 
-  /** To begin an app checks the code and does not use it up. So a wrong one is found before a device makes a passkey. */
+  /** Starting an app's setup checks the code without consuming it, before a device creates a passkey. */
   async function prove(mailCode: string): Promise<void> {
     setProof({ mailCode, begun: await call('POST /auth/second-factors/totp', { body: { mailCode } }) })
   }
-  /** The code can have expired since: that is said where it is typed. */
+  /** If the code has expired in the meantime, the error shows at its field. */
   function refuse(error: unknown): never {
     if (error instanceof ApiError && error.fields['mailCode']) {
       setFault(
-        `${error.fields['mailCode']}. If your device has made a passkey, make it again: the new one replaces it`,
+        `${error.fields['mailCode']}. If your device already created a passkey, create it again: the new one replaces it`,
       )
       setProof(null)
     }
@@ -88,15 +88,15 @@ export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstPro
     return (
       <Section id="mailbox" title="Add your first second factor">
         <p class="lead">
-          First we email a code to <strong>{email}</strong>, so that nobody who only knows your password can
-          add one.
+          Enter a code that we email to <strong>{email}</strong>. A stolen password isn't enough to add a
+          second factor.
         </p>
         <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={prove} />
       </Section>
     )
   return (
     <Section id="add" title="Add your second factor" hasFocus={proof !== null}>
-      <p class="lead">You need it each time you sign in. You can add others later.</p>
+      <p class="lead">You'll use it each time you sign in. You can add more later.</p>
       <AddFactor {...proof} onAdded={onAdded} onRefused={refuse} />
     </Section>
   )

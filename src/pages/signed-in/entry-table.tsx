@@ -3,7 +3,7 @@ import { Time } from '../parts.tsx'
 import type { AuditEntry } from '../routes.ts'
 import { detailsOf, isOfFactor, whatOf, whyOf } from './entry-words.ts'
 
-/** Of members, by id. Those who are deleted have none. */
+/** Names by member ID, without deleted members. */
 export type Names = Readonly<Record<string, string>>
 
 export function EntryTable({ entries, names }: { entries: AuditEntry[]; names: Names }) {
@@ -40,7 +40,7 @@ interface RowProps {
   subjectName: string | undefined
 }
 
-/** Drawn anew only if something in it is another one: thousands of them stay as they are while more are added. */
+/** Memoized: appending a page must not render thousands of rows again. */
 function Row({ entry, actorName, subjectName }: RowProps) {
   return useMemo(() => {
     const { occurredAt, actor, action, subject, ipAddress } = entry
@@ -73,7 +73,7 @@ function Row({ entry, actorName, subjectName }: RowProps) {
   }, [entry, actorName, subjectName])
 }
 
-/** A member by name, or an email; whoever is gone, by id. */
+/** A member's name, an email, or the ID of a deleted member. */
 function Who({ id, name }: { id: string; name: string | undefined }) {
   if (id === 'operator') return <>an operator</>
   if (name !== undefined) return <span title={id}>{name}</span>

@@ -1,7 +1,7 @@
 import type { AuditEntry } from '../routes.ts'
 import * as words from '../words.ts'
 
-/** What entries of the audit log say in words. Names that these do not have stand as they are. */
+/** Audit log entries in words. Unknown names are shown as they are. */
 
 type Words = Partial<Record<string, string>>
 const ACTIONS: Words = words.ACTIONS
@@ -11,10 +11,10 @@ const REASONS: Words = {
   ...words.REASONS,
   wrong_factor: 'wrong code or passkey',
   unknown_passkey: 'unknown passkey',
-  challenge_void: 'it came too late, or twice',
+  challenge_void: 'too late, or already used',
 }
 
-/** What was not done, by action and outcome: before the subject, and after it. */
+/** Failed actions, by action and outcome: the words before and after the subject. */
 const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
   'sign_in refused': ['tried to sign in', 'and was refused'],
   'second_factor refused': ['entered a wrong second factor', 'and was refused'],
@@ -29,7 +29,7 @@ const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
   ],
 }
 
-/** What stands before the subject, and after it. */
+/** The words before and after the subject. */
 export function whatOf({ action, outcome, subject }: AuditEntry): [before: string, after: string] {
   const done = ACTIONS[action] ?? action
   if (outcome === 'done') return [done, '']
@@ -37,14 +37,14 @@ export function whatOf({ action, outcome, subject }: AuditEntry): [before: strin
   return [action === 'sign_in' && subject !== null ? `${before} as` : before, after]
 }
 
-/** Why a sign-in was refused, and how often; of a service account, how often it signed in. */
+/** The reason for a refusal, and the number of sign-ins that the entry sums up. */
 export function whyOf({ reason, count = 1 }: AuditEntry): string | null {
   const why = reason === undefined ? [] : [REASONS[reason] ?? reason]
   const times = count > 1 ? [`${count.toLocaleString()} times`] : []
   return [...why, ...times].join(', ') || null
 }
 
-/** What was changed: from what to what, or what was said besides. */
+/** Changed values, and other details. */
 export function detailsOf({ details }: AuditEntry): string | null {
   if (details === null) return null
   const { before = {}, after = {}, ...others }: Changes = { ...details }
@@ -84,13 +84,13 @@ function saidOf(name: string, value: unknown): string {
 }
 
 const textOf = (value: unknown) => [value ?? []].flat().join(', ') || 'none'
-/** Without what follows from the others: that there were several, or that the device verified its user. */
+/** Leaves out methods that the others imply, such as `mfa` or `user`. */
 const methodsOf = (value: unknown) =>
   [value]
     .flat()
     .flatMap((method) => METHODS[String(method)] ?? [])
     .join(' and ')
 
-/** Whether the subject is a second factor, which only its owner knows. */
+/** The subject is a second factor, whose ID means nothing to readers. */
 export const isOfFactor = (action: string) =>
   action === 'second_factor_add' || action === 'second_factor_remove'

@@ -1,4 +1,4 @@
-/** Programs that send one signed event, each with the standard library of its language alone. */
+/** Programs that send one signed event. Each uses only its language's standard library. */
 
 interface Target {
   companyId: string

@@ -7,18 +7,17 @@ import { Confirm } from './confirm.tsx'
 
 type Factor = SecondFactors['secondFactors'][number]
 
-/** What each kind is called. */
 export const KINDS: Record<Factor['kind'], string> = { passkey: 'passkey', totp: 'authenticator app' }
 
 interface Props {
   factors: SecondFactors
   onBegin: () => void
   onRemoved: () => void
-  /** What recovery codes are left. */
+  /** The recovery codes that are left. */
   children: ComponentChildren
 }
 
-/** The second factors that somebody has, each with a button to remove it. */
+/** A member's second factors, each with a button to remove it. */
 export function FactorList({ factors: { secondFactors, required }, onBegin, onRemoved, children }: Props) {
   const [leaving, setLeaving] = useState<string | null>(null)
   const isLast = secondFactors.length === 1
@@ -34,7 +33,11 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
   }
 
   if (secondFactors.length === 0)
-    return <p class="empty">You don't have one yet: a stolen password is enough to sign in as you.</p>
+    return (
+      <p class="empty">
+        No second factors yet. Add one, so that a stolen password isn't enough to sign in as you.
+      </p>
+    )
   return (
     <>
       <ul class="sessions">
@@ -56,7 +59,7 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
         <li>{children}</li>
       </ul>
       {isLast && required && (
-        <p class="hint">Your company requires a second factor. To remove this one, add another one first.</p>
+        <p class="hint">Your company requires a second factor. To remove this one, add a new one first.</p>
       )}
       {chosen && (
         <Confirm
@@ -66,8 +69,8 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
           onCancel={() => setLeaving(null)}
         >
           {isLast
-            ? 'After that, a stolen password is enough to sign in as you. Your recovery codes stop working too.'
-            : 'It no longer signs you in, and your other sessions end.'}
+            ? 'A stolen password will be enough to sign in as you. Your recovery codes stop working too.'
+            : "You can no longer sign in with it, and you're signed out everywhere else."}
         </Confirm>
       )}
     </>

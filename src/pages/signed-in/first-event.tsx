@@ -9,7 +9,7 @@ interface Props {
   refusals: Refusal[]
 }
 
-/** What has become of events signed with the current secret, beside the code that sends one: whoever runs it looks there. */
+/** The status of events signed with the current secret, shown next to the example code. */
 export function FirstEvent({ status, fresh, refusals }: Props) {
   const { createdAt, lastUsedAt, hint } = status
   const [refusal] = refusals

@@ -11,11 +11,12 @@ interface Props {
   onSaved: (company: Answer<'PATCH /auth/company'>) => void
 }
 
-/** As the service checks it, so that nobody is asked about a handle that cannot be. */
+/** The service's rule, so that an invalid handle is refused before the confirmation. */
 const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
-const NOT_OF_FORM = 'must have 3 to 40 of a-z, 0-9 and -, begin with a letter and end with a letter or digit'
+const NOT_OF_FORM =
+  'must have 3 to 40 lowercase letters, digits, or hyphens, start with a letter, and end with a letter or digit'
 
-/** The handle, by which people and programs name the company when they sign in. A former one signs nobody in. */
+/** The handle names the company at sign-in. After a change, the previous one no longer works. */
 export function HandleSection({ current, onSaved }: Props) {
   const [asked, setAsked] = useState<{ handle: string; answer: (isSure: boolean) => void } | null>(null)
   const [done, setDone] = useState('')
@@ -23,7 +24,7 @@ export function HandleSection({ current, onSaved }: Props) {
   async function save({ handle: typed }: Values): Promise<void> {
     setDone('')
     const handle = typed.trim().toLowerCase()
-    if (handle === current) return setDone('Nothing has changed.')
+    if (handle === current) return setDone('No changes to save.')
     if (!FORM.test(handle))
       throw new ApiError('invalid_request', NOT_OF_FORM, { fields: { handle: NOT_OF_FORM } })
     const isSure = current === null || (await new Promise((answer) => setAsked({ handle, answer })))
@@ -31,19 +32,19 @@ export function HandleSection({ current, onSaved }: Props) {
     if (!isSure) return
     const saved = await call('PATCH /auth/company', { body: { handle } })
     onSaved(saved)
-    setDone(`Saved. Everyone signs in with ${saved.handle} from now on.`)
+    setDone(`Handle saved. Everyone now signs in with ${saved.handle}.`)
   }
 
   return (
     <Section id="handle" title="Handle">
-      <p class="lead">What people type to sign in.</p>
+      <p class="lead">Members enter it to sign in.</p>
       <Form action="Save handle" onSubmit={save}>
         {(faults) => (
           <Field
             label="Handle"
             name="handle"
             value={current ?? ''}
-            hint="3 to 40 letters, digits and hyphens, beginning with a letter. Five changes a day."
+            hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
             error={faults['handle']}
           />
         )}
@@ -65,7 +66,7 @@ export function HandleSection({ current, onSaved }: Props) {
   )
 }
 
-/** Whom it concerns. Service accounts are those with this ending, which no person can have. */
+/** Affected members. Only service accounts have emails with this ending. */
 async function countConcerned() {
   const count = async (search?: string) => {
     const query = { limit: 1, status: 'active', search } as const
@@ -80,17 +81,17 @@ function Effect({ current }: { current: string }) {
   return (
     <>
       <p>
-        <code>{current}</code> stops working at once. Nobody is signed out.
+        <code>{current}</code> stops working immediately. Nobody is signed out.
       </p>
       <p>
-        <strong>{value ? inWords(value.people, 'member') : 'Members'}</strong>: from their next sign-in on,
-        they type the new handle. A browser that remembers the company needs no change.
+        <strong>{value ? inWords(value.people, 'member') : 'Members'}</strong>: enter the new handle at the
+        next sign-in. Browsers that remember the company need no change.
       </p>
       {value?.services !== 0 && (
         <p>
-          <strong>{value ? inWords(value.services, 'service account') : 'Service accounts'}</strong>: a
-          program that sends the old handle as <code>company</code> is refused until you change that. One that
-          sends <code>companyId</code> needs no change.
+          <strong>{value ? inWords(value.services, 'service account') : 'Service accounts'}</strong>: programs
+          that send the old handle as <code>company</code> are refused until you update them. Programs that
+          send <code>companyId</code> need no change.
         </p>
       )}
       <p>Your last two handles stay reserved for your company, so you can change back.</p>

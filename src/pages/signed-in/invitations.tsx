@@ -17,11 +17,11 @@ const MAIL: Record<Invitation['mail'], string> = {
 }
 
 export interface OpenInvitations extends Loaded<Invitation[]> {
-  /** How many of them a member has sent. */
+  /** How many of them the member sent. */
   countOf: (memberId: string) => number
 }
 
-/** Those that are open. While one waits for its email, it is asked what has become of it. */
+/** Loads the open invitations, and polls while an email is queued. */
 export function useInvitations(): OpenInvitations {
   const [isOneWaiting, setOneWaiting] = useState(false)
   const load = async (signal: AbortSignal) => {
@@ -52,20 +52,22 @@ export function Invitations({ of: loaded }: { of: OpenInvitations }) {
     change.run(async () => {
       setSaid(null)
       await call('POST /auth/invitations/:id/resend', { id })
-      setSaid({ text: `Sent to ${email} again.`, keepsFocus: true })
+      setSaid({ text: `Sent again to ${email}.`, keepsFocus: true })
       loaded.reload()
     })
   async function withdraw({ id, email }: Invitation): Promise<void> {
     await call('DELETE /auth/invitations/:id', { id })
     setWithdrawn(null)
-    setSaid({ text: `The invitation of ${email} is withdrawn.` })
+    setSaid({ text: `Invitation for ${email} withdrawn.` })
     loaded.reload()
   }
   return (
     <Section id="invitations" title="Open invitations">
       {change.shown}
       <Waiting of={loaded} />
-      {loaded.value && invitations.length === 0 && <p class="empty">There are none.</p>}
+      {loaded.value && invitations.length === 0 && (
+        <p class="empty">No open invitations. Invite people above.</p>
+      )}
       {invitations.length > 0 && (
         <table class="list" aria-labelledby="invitations">
           <thead class="list-head">
@@ -100,12 +102,12 @@ export function Invitations({ of: loaded }: { of: OpenInvitations }) {
       <Notice said={said} />
       {withdrawn && (
         <Confirm
-          title={`Withdraw the invitation of ${withdrawn.email}?`}
+          title={`Withdraw the invitation for ${withdrawn.email}?`}
           action="Withdraw"
           onConfirm={() => withdraw(withdrawn)}
           onCancel={() => setWithdrawn(null)}
         >
-          <p>The link in their email stops working at once. You can invite them again.</p>
+          <p>The link in their email stops working immediately. You can invite them again.</p>
         </Confirm>
       )}
     </Section>
@@ -126,7 +128,7 @@ function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
       <th scope="row" class="list-first">
         <span class="list-name">{email}</span>
         <span class="quiet list-email">
-          by {invitedBy ? (invitedBy.email ?? 'a former member') : 'an operator'}
+          by {invitedBy ? (invitedBy.email ?? 'a deleted member') : 'an operator'}
         </span>
       </th>
       <td data-label="Role">{role}</td>
@@ -152,7 +154,7 @@ function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
           <button
             type="button"
             class="small"
-            aria-label={`Withdraw the invitation of ${email}`}
+            aria-label={`Withdraw the invitation for ${email}`}
             disabled={isBusy}
             onClick={onWithdraw}
           >

@@ -6,25 +6,25 @@ import { AdminProof, needsMailCode } from './admin-proof.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
 import { RoleSelect } from './role-select.tsx'
 
-/** Faults of one email, which say nothing of the others. */
+/** Errors that concern only one email. */
 const OF_ONE: Partial<Record<string, string>> = {
   invalid_request: "isn't an email address",
-  already_member: 'is a member already',
+  already_member: 'is already a member',
 }
 
 interface Failure extends Invitee {
   why: string
 }
 
-/** The first of them becomes an admin, by an emailed code. */
+/** The first of these people becomes an admin, which takes an emailed code. */
 interface Unproven {
   people: Invitee[]
   role: string
-  /** Of those before them. */
+  /** Failures before them. */
   failed: Failure[]
 }
 
-/** Invites one or many, one after the other. Those who could not be invited stay in the box. */
+/** Sends invitations one at a time. Emails that fail stay in the text field. */
 export function Invite({ onInvited }: { onInvited: () => void }) {
   const [text, setText] = useState('')
   const [failures, setFailures] = useState<Failure[]>([])
@@ -39,7 +39,7 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
     await invite({ people, role, failed: [] })
   }
 
-  /** What fails after the code is shown at the box, which takes the place of the code. */
+  /** Failures after the code show at the text field, which replaces the code's form. */
   const proceed = (given: Unproven) => async (mailCode: string) =>
     await invite(given, mailCode).catch((error: unknown) => {
       if (!(error instanceof ApiError) || error.code !== NOT_INVITED) throw error
@@ -124,7 +124,7 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
 
 const NOT_INVITED = 'not_invited'
 
-/** Of the field, so that the focus goes there. */
+/** An error of the field, so that the focus goes there. */
 function fail(emails: string): never {
   throw new ApiError(NOT_INVITED, emails, { fields: { emails } })
 }
@@ -162,8 +162,8 @@ function Emails({ text, isFixed, fault, failures, onInput }: EmailsProps) {
         onInput={({ currentTarget }) => onInput(currentTarget.value)}
       />
       <p class="hint" id={`${id}-hint`}>
-        One or many, separated by commas, semicolons, spaces or lines. A role after an email is for that
-        person alone: <code>{'ann@example.com,\u00a0analyst'}</code>
+        Separate emails with commas, semicolons, spaces, or new lines. To give one person a different role,
+        add it after their email: <code>{'ann@example.com,\u00a0analyst'}</code>
       </p>
       {fault && (
         <div class="error" id={`${id}-error`}>

@@ -1,18 +1,18 @@
 import type { Role } from '../words.ts'
 import { isRole } from './role-select.tsx'
 
-/** Whom a pasted list invites. */
+/** The people in a pasted list. */
 
 export interface Invitee {
   email: string
-  /** Without one they get the role that is chosen for all. */
+  /** Undefined means the role that is selected for everyone. */
   role: Role | undefined
 }
 
-/** "Ada Lovelace <ada@acme.example>", as mail programs copy it. */
+/** "Ada Lovelace <ada@acme.example>", as email programs copy it. */
 const WITH_NAME = /[^,;\n<>]*<([^<>\s]*)>/g
 
-/** Each once, in order, with the role that follows on the same line. */
+/** Without duplicates, in order, with the role that follows on the same line. */
 export function inviteesIn(text: string): Invitee[] {
   const found = new Map<string, Invitee>()
   for (const line of text.replace(WITH_NAME, ' $1 ').split('\n')) {

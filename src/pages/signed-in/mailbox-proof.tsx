@@ -5,16 +5,16 @@ import { Field, Form, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 
 interface Props {
-  /** What the code is for. */
+  /** The purpose of the code. */
   use: 'factor' | 'email' | 'admin'
-  /** What was wrong with the code that was given last, if that was found out later. */
+  /** The error of the last code, if it was found later. */
   fault?: string | undefined
-  /** No code is needed any more: another tab has added a factor. */
+  /** A code is no longer needed: a different tab added a factor. */
   onStale: () => void
   onGiven: (code: string) => Promise<void> | void
 }
 
-/** Mails a code, and takes it. Whoever gets it finds out whether it is right. */
+/** Emails a code and passes it on. The receiver checks it. */
 export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   const [mailed, setMailed] = useState(0)
   const [hasCode, setHasCode] = useState(false)
@@ -30,9 +30,11 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
 
   async function take({ mailCode }: Values): Promise<void> {
     const fields = { mailCode: 'must be the eight digits from the email' }
-    // In any script, and with anything between them: the service reads the code.
+    // Digits of any script, with any separators: the service normalizes the code.
     if (mailCode.match(/\p{Nd}/gu)?.length !== 8)
-      throw new ApiError('invalid_request', "That's not a code.", { fields })
+      throw new ApiError('invalid_request', "That's not a code. Enter the eight digits from the email.", {
+        fields,
+      })
     await onGiven(mailCode.trim())
   }
 
@@ -44,7 +46,7 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
           {isBusy ? 'One moment…' : 'Email me a code'}
         </button>
         <p class="links">
-          <LinkButton onClick={() => setHasCode(true)}>I have a code already</LinkButton>
+          <LinkButton onClick={() => setHasCode(true)}>I already have a code</LinkButton>
         </p>
       </>
     )
@@ -52,9 +54,9 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
     <>
       {shown}
       <p role="status" class="done">
-        {mailed > 0 && `We've emailed you ${mailed > 1 ? 'another' : 'a'} code. It works for ten minutes.`}
+        {mailed > 0 && `We've emailed you a ${mailed > 1 ? 'new ' : ''}code. It works for 10 minutes.`}
       </p>
-      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me another code">
+      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me a new code">
         {(faults) => (
           <Field
             label="Code from the email"

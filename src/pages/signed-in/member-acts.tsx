@@ -9,16 +9,16 @@ import type { NewPassword } from './new-passwords.tsx'
 export interface DetailsProps {
   member: Member
   isSelf: boolean
-  /** How many open invitations the member has sent. */
+  /** How many open invitations the member sent. */
   sent: number
   onPassword: (password: NewPassword) => void
-  /** The invitations that the member sent are gone. */
+  /** The member's invitations no longer exist. */
   onDropped: () => void
   onChanged: (member: Member) => void
   onDeleted: (member: Member) => void
 }
 
-/** Which open invitations stop working with the rights of their sender. */
+/** Open invitations end when their sender loses the right to invite. */
 export function sentInWords(sent: number): string {
   if (sent === 0) return ''
   return sent === 1
@@ -26,19 +26,19 @@ export function sentInWords(sent: number): string {
     : `The ${sent} open invitations they sent stop working.`
 }
 
-/** What is asked before it is done. */
+/** An action that needs confirmation. */
 interface Act {
   label: string
-  /** With the name of the member at its end. */
+  /** Ends with the member's name. */
   full: string
   effect: ComponentChildren
-  /** It cannot be taken back. */
+  /** It cannot be undone. */
   isGrave?: boolean
-  /** Resolves with what follows once the dialog is closed. */
+  /** Returns what to do after the dialog closes. */
   perform: () => Promise<() => void>
 }
 
-/** What an admin does to a member, each by a button. */
+/** An admin's actions on a member. */
 export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
   const isService = kind === 'service'
@@ -60,7 +60,7 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
     effect: (
       <p>
         {isService ? 'Every program that signs in as ' : ''}
-        {whom} is signed out everywhere at once, and can't sign in until you enable{' '}
+        {whom} is signed out everywhere immediately, and can't sign in until you enable{' '}
         {isService ? 'the account' : 'them'} again. {sentInWords(sent)}
       </p>
     ),
@@ -79,7 +79,7 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
     effect: (
       <p>
         {isService ? 'Every program that signs in as ' : ''}
-        {whom} is signed out everywhere at once, and has to sign in again.
+        {whom} is signed out everywhere immediately, and must sign in again.
       </p>
     ),
     async perform() {
@@ -93,10 +93,10 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
     effect: (
       <>
         <p>
-          For someone who has lost them. The second factors, the recovery codes and the password of {whom}{' '}
-          stop working, all their sessions end, and a link to choose a new password is emailed to them.
+          Use this if {whom} lost their second factors. Their second factors, recovery codes, and password
+          stop working, and all their sessions end. We email them a link to choose a new password.
         </p>
-        <p>First make sure that it's really them who asks for it.</p>
+        <p>First, make sure that the request really comes from them.</p>
       </>
     ),
     async perform() {
@@ -114,9 +114,9 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
     effect: (
       <>
         <p>
-          {isService ? 'The account ' : 'The account, password and second factors of '}
-          {whom} {isService ? 'is' : 'are'} gone for good, and all sessions end. {sentInWords(sent)} The audit
-          log will keep only {isService ? 'its' : 'their'} ID.
+          {isService ? 'The account ' : 'The account, password, and second factors of '}
+          {whom} {isService ? 'is' : 'are'} deleted, and all sessions end. {sentInWords(sent)} The audit log
+          keeps only {isService ? 'its' : 'their'} ID.
         </p>
         <p>This can't be undone.</p>
       </>

@@ -8,7 +8,7 @@ import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
 
-/** What an admin sees of a member besides the row, and can change. */
+/** Details of a member, which an admin can change. */
 export function MemberDetails(props: DetailsProps) {
   const { createdAt, id } = props.member
   return (
@@ -24,7 +24,7 @@ export function MemberDetails(props: DetailsProps) {
         </dd>
       </dl>
       {props.isSelf ? (
-        <p class="quiet">This is you. Another admin can change your role or disable you.</p>
+        <p class="quiet">This is you. Other admins can change your role or disable you.</p>
       ) : (
         <>
           <Rights {...props} />
@@ -41,12 +41,12 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
   const [done, setDone] = useState('')
   const [unproven, setUnproven] = useState<Change | null>(null)
 
-  /** Only what is different, since each change is in the audit log. */
+  /** Sends only changed values, because the audit log has an entry for each. */
   async function save(values: Values): Promise<void> {
     setDone('')
     const wanted = [...new Set(values.assignments.split(/[\s,]+/).filter((name) => name !== ''))]
     const isSame = wanted.join() === assignments.join()
-    if (values.role === role && isSame) return setDone('Nothing has changed.')
+    if (values.role === role && isSame) return setDone('No changes to save.')
     const body = {
       role: values.role === role ? undefined : values.role,
       assignments: isSame ? undefined : wanted,
@@ -61,7 +61,7 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
     onChanged(await call('PATCH /auth/members/:id', { id, body }).catch(nameAssignments))
     setUnproven(null)
     if (body.role !== undefined) onDropped()
-    setDone('Saved. It applies from their next request on.')
+    setDone('Saved. It takes effect on their next request.')
   }
 
   if (unproven)
@@ -77,16 +77,16 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
 
   return (
     <div class="member-rights">
-      <Form action="Save" onSubmit={save}>
+      <Form action="Save changes" onSubmit={save}>
         {(faults) => (
           <>
             <RoleSelect value={role} hasAdmin={kind === 'person'} />
-            {sent > 0 && <p class="hint">With another role: {sentInWords(sent)}</p>}
+            {sent > 0 && <p class="hint">If you change the role: {sentInWords(sent)}</p>}
             <Field
               label="Assignments"
               name="assignments"
               value={assignments.join(', ')}
-              hint="What your other services let them see, such as environment:production. Separate with commas."
+              hint="Resources that your other services give them access to, such as environment:production. Separate with commas."
               error={faults['assignments']}
               isOptional
             />
@@ -102,10 +102,10 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
 
 type Change = Loose<Body<'PATCH /auth/members/:id'>>
 
-/** An error at one of several assignments is one of their field. */
+/** Shows an error of one assignment at the field of all. */
 function nameAssignments(error: unknown): never {
   const isOfOne = error instanceof ApiError && Object.keys(error.fields).some((name) => name.includes('/'))
   if (!isOfOne) throw error
-  const assignments = 'take letters, digits and : . _ / - in each name'
+  const assignments = 'must contain only letters, digits, and : . _ / - in each name'
   throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
 }

@@ -4,7 +4,7 @@ import { ROLES } from '../words.ts'
 
 const PAUSE_MS = 250
 
-/** What the list of members shows. The query has it. */
+/** Filters the members. The query keeps the filter. */
 export function MemberFilter() {
   const [query, changeQuery] = useQuery()
   const { role = '', status = '' } = query
@@ -47,12 +47,12 @@ export function MemberFilter() {
   )
 }
 
-/** The query gets what was typed once there is a pause. */
+/** Updates the query when the user stops typing. */
 function Search({ id }: { id: string }) {
   const [{ search = '' }, changeQuery] = useQuery()
   const [typed, setTyped] = useState(search)
   const sent = useRef(search)
-  // Somebody else has changed it: Back, say.
+  // The query was changed elsewhere, for example by Back.
   useEffect(() => {
     if (search !== sent.current) setTyped(search)
     sent.current = search

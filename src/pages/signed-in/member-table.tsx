@@ -8,7 +8,7 @@ import type { NewPassword } from './new-passwords.tsx'
 interface Props {
   members: Member[]
   selfId: string
-  /** Whether the policy of the company asks the member for a second factor. */
+  /** Whether the company's policy requires a second factor of the member. */
   isAsked: (member: Member) => boolean
   countSent: (id: string) => number
   onPassword: (password: NewPassword) => void
@@ -17,11 +17,11 @@ interface Props {
   onDeleted: (member: Member) => void
 }
 
-/** A row for each member, and what can be done below those that are opened. */
+/** A row for each member, with details below rows that are open. */
 export function MemberTable({ members, selfId, isAsked, countSent, ...acts }: Props) {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
   const id = useId()
-  /** Stays the same, so that rows do. */
+  /** Stable, so that rows stay memoized. */
   const toggle = useCallback(
     (memberId: string) =>
       setOpened((before) => {
@@ -81,7 +81,7 @@ interface RowProps {
   onToggle: (id: string) => void
 }
 
-/** Drawn anew only if something in it is another one: hundreds of them stay as they are while more are added. */
+/** Memoized: appending a page must not render hundreds of rows again. */
 function Row({ member, isSelf, isAsked, isOpen, detailsId, onToggle }: RowProps) {
   return useMemo(() => {
     const { id, kind, name, email, role, status, emailVerified, secondFactors, lastSignInAt } = member

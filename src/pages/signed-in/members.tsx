@@ -15,13 +15,12 @@ import { asks } from './policy.tsx'
 import { isRole } from './role-select.tsx'
 import { AddServiceAccount } from './service-account.tsx'
 
-/** The people and service accounts of the company. */
 export function MembersPage({ session }: { session: Session }) {
   const invitations = useInvitations()
   const [added, setAdded] = useState(0)
   const [passwords, setPasswords] = useState<NewPassword[]>([])
   const [said, setSaid] = useState<Said | null>(null)
-  /** In place of the former one of the same account. */
+  /** Replaces the account's previous password. */
   const show = (password: NewPassword) =>
     setPasswords((all) => [password, ...all.filter(({ email }) => email !== password.email)])
   return (
@@ -57,12 +56,12 @@ export function MembersPage({ session }: { session: Session }) {
 
 interface ListProps {
   session: Session
-  /** Changes when there is another member. */
+  /** Changes when a member was added. */
   turn: number
-  /** How many open invitations a member has sent. */
+  /** How many open invitations a member sent. */
   countSent: (id: string) => number
   onPassword: (password: NewPassword) => void
-  /** Invitations may be gone with their sender. */
+  /** A member's invitations may have ended with their role. */
   onDropped: () => void
 }
 
@@ -90,7 +89,7 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
   const policy = useLoaded(() => call('GET /auth/company/security')).value?.secondFactor ?? 'optional'
   const [said, setSaid] = useState<Said | null>(null)
   const loaded = pages.reduce((sum, page) => sum + page.loaded, 0)
-  /** Without those who were deleted since. */
+  /** Without members deleted in the meantime. */
   const total = (pages[0]?.total ?? 0) - (loaded - rows.length)
   const isFiltered = Object.values(filter).some(Boolean)
   return (
@@ -98,12 +97,12 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
       <MemberFilter />
       <p class="list-count" role="status">
         {first.value && rows.length > 0 && countInWords({ total, shown: rows.length, isFiltered })}
-        {first.value && rows.length === 0 && 'No members match.'}
+        {first.value && rows.length === 0 && 'No members match. Change the search or the filters.'}
       </p>
       {policy !== 'optional' && (
         <p class="hint">
           Your company requires a second factor for {policy === 'admins' ? 'admins' : 'everyone'}, as set
-          under <a href="/company">Company</a>. Members who don't have one must add it before they go on.
+          under <a href="/company">Company</a>. Members who don't have one must add it before they continue.
         </p>
       )}
       <Waiting of={first} />
@@ -120,7 +119,7 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
           onDeleted={({ id, name }) => {
             members.remove(id)
             onDropped()
-            setSaid({ text: `${name} is deleted.` })
+            setSaid({ text: `${name} was deleted.` })
           }}
         />
       )}

@@ -2,12 +2,12 @@ import { useLoss } from '../leaving.tsx'
 import { Copied, Section, Time } from '../parts.tsx'
 import type { Session } from '../routes.ts'
 
-/** Of a service account. */
+/** A service account's new password. */
 export interface NewPassword {
   name: string
   email: string
   password: string
-  /** Until when the one before works; null if it does not. */
+  /** When the previous password expires; null if it no longer works. */
   previousExpiresAt: string | null
 }
 
@@ -17,10 +17,10 @@ interface Props {
   onStored: (stored: NewPassword) => void
 }
 
-/** Passwords that nobody can see again. They stay, whatever becomes of the list, until they are stored. */
+/** Passwords that are shown only once. They stay until the user confirms that they are stored. */
 export function NewPasswords({ session, passwords, onStored }: Props) {
   const names = passwords.map(({ name }) => name)
-  const loss = `The password for ${names.join(' and that for ')} is shown only once. Store it first.`
+  const loss = `The password for ${names.join(' and ')} is shown only once. Store it first.`
   useLoss(names.length > 0 ? loss : null)
   return passwords.map((shown) => (
     <Section
@@ -31,12 +31,12 @@ export function NewPasswords({ session, passwords, onStored }: Props) {
     >
       <div class="fresh secret">
         <p>
-          This is the only time it is shown. Put these into the configuration of your program, which signs in
-          with them by <code>POST /api/auth/login</code>.
+          We show this password only once. Store these values in your program's configuration. To sign in, it
+          sends them to <code>POST /api/auth/login</code>.
         </p>
         {shown.previousExpiresAt && (
           <p>
-            The password before it works until <Time at={shown.previousExpiresAt} />.
+            The previous password works until <Time at={shown.previousExpiresAt} />.
           </p>
         )}
         <dl class="facts">

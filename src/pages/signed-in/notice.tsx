@@ -1,13 +1,13 @@
 import { useEffect, useRef } from 'preact/hooks'
 
-/** A new one each time, though it may say the same. */
+/** A new object each time, even for the same text. */
 export interface Said {
   text: string
-  /** What was pressed is still there. */
+  /** The pressed button still exists. */
   keepsFocus?: boolean
 }
 
-/** Says what was done, where what had the focus is gone: the focus comes here. */
+/** Confirms an action. It takes the focus if the focused element is gone. */
 export function Notice({ said }: { said: Said | null }) {
   const element = useRef<HTMLParagraphElement>(null)
   useEffect(() => {

@@ -7,7 +7,7 @@ import type { Security, Session } from '../routes.ts'
 
 type Policy = Security['secondFactor']
 
-/** From the mildest to the strictest. */
+/** From least to most strict. */
 const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] = [
   {
     policy: 'optional',
@@ -18,7 +18,7 @@ const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] =
   {
     policy: 'admins',
     title: 'Required for admins',
-    means: 'Everyone with the role admin, who can change members, secrets and these settings.',
+    means: 'Everyone with the admin role, who can change members, secrets, and these settings.',
     ask: 'Require two-factor authentication for admins?',
   },
   {
@@ -30,12 +30,12 @@ const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] =
 ]
 const strictnessOf = (policy: Policy) => CHOICES.findIndex((choice) => choice.policy === policy)
 
-/** Whether a setting asks a member with this role. */
+/** Whether the policy requires a second factor for this role. */
 export function asks(policy: Policy, role: string): boolean {
   return policy === 'everyone' || (policy === 'admins' && role === 'admin')
 }
 
-/** The policy of the company on second factors. */
+/** The company's second-factor policy. */
 export function PolicySection({ session }: { session: Session }) {
   const loaded = useLoaded(() => call('GET /auth/company/security'))
   const own = useLoaded(() => call('GET /auth/second-factors'))
@@ -46,7 +46,7 @@ export function PolicySection({ session }: { session: Session }) {
   return (
     <Section id="policy" title="Two-factor authentication">
       <p class="lead">
-        Without it, a stolen password is enough to sign in. Members shows who has a second factor:{' '}
+        Without it, a stolen password is enough to sign in. See who has a second factor:{' '}
         <a href="/members?role=admin&status=active">admins</a>, <a href="/members?status=active">everyone</a>.
       </p>
       <Waiting of={loaded} />
@@ -66,7 +66,7 @@ export function PolicySection({ session }: { session: Session }) {
 const MAX_NAMES = 8
 const list = new Intl.ListFormat('en')
 
-/** The first who have no second factor, admins before others: of those on the first pages, since no filter finds them. */
+/** The first members without a second factor, admins first. No filter finds them, so this searches first pages. */
 async function firstWithout() {
   const read = async (role?: 'admin') => {
     const { members } = await call('GET /auth/members', { query: { limit: 100, status: 'active', role } })
@@ -97,7 +97,7 @@ interface FormProps {
 function PolicyForm({ security, isSelf, onSaved }: FormProps) {
   const { secondFactor: current, concerned } = security
   const choices = useRef<HTMLFieldSetElement>(null)
-  /** What waits for a confirmation, since it asks more of people than before. */
+  /** A stricter policy that waits for confirmation. */
   const [stricter, setStricter] = useState<Policy | null>(null)
 
   async function change(secondFactor: Policy): Promise<void> {
@@ -109,7 +109,7 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
     setStricter(chosen)
   }
 
-  /** What was not confirmed does not stay chosen. */
+  /** A policy that was not confirmed does not stay selected. */
   function leave(): void {
     setStricter(null)
     choices.current?.form?.reset()
@@ -117,7 +117,7 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
 
   return (
     <>
-      <Form action="Save" onSubmit={choose}>
+      <Form action="Save policy" onSubmit={choose}>
         {() => (
           <fieldset class="options" ref={choices}>
             <legend>Who needs a second factor?</legend>
@@ -139,8 +139,8 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
       {stricter && (
         <Dialog title={CHOICES[strictnessOf(stricter)]?.ask ?? ''} onClose={leave}>
           <p>{inWords(concerned[stricter], isSelf(stricter))}</p>
-          <p>It takes effect immediately, also for programs that use a person's tokens.</p>
-          <Form action="Require" onCancel={leave} onSubmit={() => change(stricter)} />
+          <p>This takes effect immediately, including for programs that use a person's tokens.</p>
+          <Form action="Require a second factor" onCancel={leave} onSubmit={() => change(stricter)} />
         </Dialog>
       )}
     </>
@@ -148,8 +148,8 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
 }
 
 function inWords(count: number, isSelf: boolean): string {
-  if (count === 0) return 'All of them have one.'
-  if (isSelf && count === 1) return "You don't have one yet, and must add one before you go on."
-  const people = count === 1 ? '1 person has' : `${count} people have`
-  return `${people} none yet, and must add one before they go on.${isSelf ? ' You are one of them.' : ''}`
+  if (count === 0) return 'All of them have a second factor.'
+  if (isSelf && count === 1) return "You don't have one yet, and must add one before you continue."
+  const people = count === 1 ? "1 person doesn't" : `${count} people don't`
+  return `${people} have one yet, and must add one before they continue.${isSelf ? ' You are one of them.' : ''}`
 }

@@ -3,9 +3,9 @@ import { session } from '../api.ts'
 import { Dialog } from '../parts.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
-/** Asks again who one is where a change needs a recent proof; then the change goes on where it was. */
+/** Re-authenticates the user when a change requires it, then continues the change. */
 export function ProofDialog({ email }: { email: string }) {
-  /** Who waits. Several changes at once wait for one proof. */
+  /** Concurrent changes wait for the same re-authentication. */
   const waiting = useRef<((isProven: boolean) => void)[]>([])
   const [isOpen, setOpen] = useState(false)
 
@@ -19,7 +19,7 @@ export function ProofDialog({ email }: { email: string }) {
     }
   }, [])
 
-  /** Whoever waits by now is answered: a proof that comes after its dialog was cancelled is one for the next, too. */
+  /** Settles all waiting changes, so a result that arrives after Cancel also settles the next dialog's changes. */
   function close(isProven: boolean): void {
     setOpen(false)
     for (const answer of waiting.current.splice(0)) answer(isProven)
@@ -28,7 +28,7 @@ export function ProofDialog({ email }: { email: string }) {
   if (!isOpen) return null
   return (
     <Dialog title="Confirm it's you" onClose={() => close(false)}>
-      <p>You signed in a while ago. Enter your password to make this change.</p>
+      <p>You signed in a while ago. To make this change, enter your password.</p>
       <ProofSteps email={email} onProven={() => close(true)} onCancel={() => close(false)} />
     </Dialog>
   )

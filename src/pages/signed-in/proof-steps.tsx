@@ -10,11 +10,11 @@ import { SecondStep } from '../second-step.tsx'
 interface Props {
   email: string
   onProven: () => void
-  /** Without it, nothing but a proof leads on. */
+  /** Without it, the user cannot cancel. */
   onCancel?: () => void
 }
 
-/** Proof of who one is, as sign-in asks for it: password and second factor, or a passkey alone. */
+/** Re-authentication with the steps of sign-in: password and second factor, or a passkey. */
 export function ProofSteps({ email, onProven, onCancel }: Props) {
   const [asked, setAsked] = useState<Challenge | null>(null)
   const [said, setSaid] = useState<string | null>(null)
@@ -67,7 +67,7 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
   )
 }
 
-/** For who has one, and a browser that can use it. */
+/** Shown if the user has a passkey and the browser supports it. */
 function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
   const { value } = useLoaded(() => call('GET /auth/second-factors'))
   const hasPasskey = value?.secondFactors.some(({ kind }) => kind === 'passkey')

@@ -1,9 +1,9 @@
 import { generate } from 'lean-qr'
 
-/** The quiet zone that readers need around a code (ISO/IEC 18004). */
+/** The quiet zone around a code (ISO/IEC 18004). */
 const MARGIN = 4
 
-/** A QR code. Dark on white in both themes, since not every reader takes the opposite. */
+/** Dark on white in both themes, because not every scanner reads inverted codes. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { size, get } = generate(text)
   const width = size + 2 * MARGIN

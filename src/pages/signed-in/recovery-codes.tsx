@@ -9,17 +9,17 @@ interface Props {
   onStored: () => void
 }
 
-/** New recovery codes, until the user says that they are stored. */
+/** New recovery codes, shown until the user confirms that they are stored. */
 export function RecoveryCodes({ codes, session, onStored }: Props) {
   const text = `${codes.join('\n')}\n`
-  useLoss('Your recovery codes are not shown again. Have you stored them?')
+  useLoss("Your recovery codes won't be shown again. Have you stored them?")
   function save(): void {
     const { companyName, companyHandle, companyId } = session.accessContext
     const about = [
       `Recovery codes for ${location.origin}`,
       `Company: ${companyName} (${companyHandle ?? companyId})`,
       `Email: ${session.user.email}`,
-      'Each works once in place of a second factor.\n\n',
+      'Each code works once instead of a second factor.\n\n',
     ].join('\n')
     saveFile(new Blob([about, text], { type: 'text/plain' }), 'recovery-codes.txt')
   }
@@ -27,8 +27,8 @@ export function RecoveryCodes({ codes, session, onStored }: Props) {
     <div class="fresh">
       <StepTitle>Store your recovery codes</StepTitle>
       <p>
-        If you lose your second factor, you sign in with your password and one of these. Each works once. They
-        are not shown again, so store them now, where nobody else looks.
+        If you lose your second factor, sign in with your password and one of these codes. Each works once. We
+        won't show them again, so store them now in a safe place.
       </p>
       <ul class="codes">
         {codes.map((code) => (

@@ -1,28 +1,29 @@
 import { Time } from '../parts.tsx'
 import type { Refusal } from '../routes.ts'
 
-/** What each reason means, and what to do. */
+/** Explains each reason, and how to fix it. */
 const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undefined) => string> = {
   header_missing: () =>
-    'A header is missing or sent twice. Send X-Company-Id, webhook-id, webhook-timestamp and webhook-signature, each once.',
+    'A header is missing or sent twice. Send X-Company-Id, webhook-id, webhook-timestamp, and webhook-signature once each.',
   timestamp_malformed: () => "webhook-timestamp isn't a number. Send Unix seconds.",
   timestamp_stale: ({ clockSkewSeconds = 0 }) =>
-    `Your clock is ${inWords(Math.abs(clockSkewSeconds))} ${clockSkewSeconds < 0 ? 'behind' : 'ahead'}, or the request was held up. Set the clock by NTP, and sign when you send.`,
+    `Your clock is ${inWords(Math.abs(clockSkewSeconds))} ${clockSkewSeconds < 0 ? 'behind' : 'ahead'}, or the request was delayed. Synchronize the clock with NTP, and sign each request when you send it.`,
   signature_malformed: () =>
-    'webhook-signature has no entry of the form v1,<base64 of 32 bytes>. Send the signature in that form.',
+    'webhook-signature has no entry in the form v1,<base64 of 32 bytes>. Send the signature in that form.',
   signature_mismatch: (_refusal, hint) =>
-    `${hint ? `Wrong secret, most likely: the current one ends in ${hint}.` : 'There is no signing secret yet: create one.'} If the sender has that one, sign id.timestamp.body using the base64-decoded part after whsec_, and the raw body bytes.`,
-  previous_secret: () => 'Signed with the secret before the current one. Give this sender the new one.',
-  subscription_inactive: () => 'The subscription is not active. Renew it to send events.',
-  feature_not_in_plan: () => "Your plan doesn't include events. A larger one does.",
+    hint
+      ? `The sender probably uses a different secret: the current one ends in ${hint}. If not, sign the raw bytes of {id}.{timestamp}.{body} with the base64-decoded part after whsec_.`
+      : 'There is no signing secret yet. Create one, and sign with it.',
+  previous_secret: () => 'The request was signed with the previous secret. Give this sender the current one.',
+  subscription_inactive: () => "Your subscription isn't active. Renew it to send events.",
+  feature_not_in_plan: () => "Your plan doesn't include events. Upgrade to send them.",
   malformed_body: () =>
-    "Invalid JSON: it ends too early, has a syntax error, a duplicate key, or isn't UTF-8.",
-  invalid_request: () =>
-    'The body has a field that is missing, unknown or of the wrong form. The answer names it.',
+    "The body isn't valid JSON: it is cut off, isn't UTF-8, or has a syntax error or a duplicate key.",
+  invalid_request: () => 'A field is missing, unknown, or invalid. The response names it.',
   event_id_conflict: () =>
-    'An event with this ID is already stored with other content. Give each event an ID of its own.',
+    'An event with this ID is already stored with different content. Give each event its own ID.',
   rate_limited: () =>
-    'Too many requests, or too many refused ones, from one network. Wait as Retry-After says.',
+    'One network sent too many requests, or too many that were refused. Wait as long as Retry-After says.',
 }
 
 function inWords(seconds: number): string {
@@ -41,7 +42,9 @@ interface Props {
 
 export function RefusedRequests({ refusals, hint }: Props) {
   if (refusals.length === 0)
-    return <p class="empty">None. When a request is refused, you'll see why here, and what to do.</p>
+    return (
+      <p class="empty">No refused requests. If one is refused, you'll see the reason here, and what to do.</p>
+    )
   return (
     <ul class="refusals">
       {refusals.map((refusal) => (

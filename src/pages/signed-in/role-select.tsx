@@ -5,11 +5,11 @@ export const isRole = (text: string | undefined): text is Role => ROLES.some((ro
 
 interface Props {
   value?: string
-  /** Service accounts are no admins. */
+  /** Service accounts cannot be admins. */
   hasAdmin?: boolean
 }
 
-/** A field that chooses a role, and says what that can do. */
+/** A role field that describes the selected role. */
 export function RoleSelect({ value = 'viewer', hasAdmin = true }: Props) {
   const [role, setRole] = useState(value)
   const id = useId()

@@ -14,11 +14,11 @@ const FEW_CODES = 3
 interface Props {
   session: Session
   onAdded: (() => void) | undefined
-  /** The other sessions have ended. */
+  /** The other sessions ended. */
   onChanged: () => void
 }
 
-/** One's own second factors and recovery codes. */
+/** The user's own second factors and recovery codes. */
 export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
   const loaded = useLoaded(() => call('GET /auth/second-factors'))
   const [codes, setCodes] = useState<string[] | null>(null)
@@ -31,7 +31,7 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
   }
   const { value } = loaded
   const add = (first: string[] | undefined) => {
-    settle('Second factor added. Your other sessions have ended.', first ?? null)
+    settle("Second factor added. You're signed out everywhere else.", first ?? null)
     onAdded?.()
     onChanged()
   }
@@ -40,8 +40,8 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
     <>
       <Section id="second-factors" title="Second factors">
         <p class="lead">
-          You sign in with your password and one of these, or with a passkey alone. Then a stolen password is
-          not enough.
+          With a second factor, a stolen password isn't enough to sign in. You sign in with your password and
+          one of these, or with only a passkey.
         </p>
         <Waiting of={loaded} />
         {value && (
@@ -49,7 +49,7 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
             factors={value}
             onBegin={() => setDone(null)}
             onRemoved={() => {
-              settle('Second factor removed. Your other sessions have ended.')
+              settle("Second factor removed. You're signed out everywhere else.")
               onChanged()
             }}
           >
@@ -62,7 +62,7 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
         {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
         {value && !codes && !needsMailCode && (
           <>
-            {value.secondFactors.length > 0 && <h3>Add another one</h3>}
+            {value.secondFactors.length > 0 && <h3>Add another second factor</h3>}
             <AddFactor onBegin={() => setDone(null)} onAdded={add} />
           </>
         )}
@@ -90,12 +90,12 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
         <p class={isFew ? 'error' : 'quiet'}>
           {isFew
             ? 'Create new ones before you need them.'
-            : "For when you've lost the others. New ones replace these."}
+            : 'Use one if you lose your second factor. New codes replace these.'}
         </p>
         {shown}
         {isSure && (
           <Confirm action="Replace the codes" onConfirm={replace} onCancel={() => setSure(false)}>
-            The codes that you have stored stop working.
+            The codes that you stored stop working.
           </Confirm>
         )}
       </div>

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { CopyButton } from '../parts.tsx'
 import { EXAMPLES } from './example-programs.ts'
 
-/** Code that sends an event, with the standard library of its language alone, in tabs (WAI-ARIA: tabs pattern). */
+/** Example programs in tabs (WAI-ARIA tabs pattern). */
 export function SendExamples({ companyId }: { companyId: string }) {
   const [language, setLanguage] = useState(EXAMPLES[0]?.language ?? '')
   const tabs = useRef<HTMLDivElement>(null)
@@ -40,10 +40,11 @@ export function SendExamples({ companyId }: { companyId: string }) {
       </div>
       <div class="panel" role="tabpanel" id="example" aria-labelledby={`tab-${example?.file}`}>
         <p class="quiet">
-          Save it as <code>{example?.file}</code>, and run: <code>SIGNING_SECRET=whsec_… {example?.run}</code>
+          Save this as <code>{example?.file}</code>, then run{' '}
+          <code>SIGNING_SECRET=whsec_… {example?.run}</code>
         </p>
         <div class="example">
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
           <pre tabIndex={0}>
             <code>{code}</code>
           </pre>

@@ -5,9 +5,8 @@ import { Section } from '../parts.tsx'
 import type { NewPassword } from './new-passwords.tsx'
 import { RoleSelect } from './role-select.tsx'
 
-/** Adds a service account. */
 export function AddServiceAccount({ onAdded }: { onAdded: (password: NewPassword) => void }) {
-  /** The form is empty again after each. */
+  /** A new key resets the form. */
   const [count, setCount] = useState(0)
   async function add({ name, role }: Values): Promise<void> {
     const { email, password } = await call('POST /auth/members', { body: { name, role } })
@@ -16,9 +15,7 @@ export function AddServiceAccount({ onAdded }: { onAdded: (password: NewPassword
   }
   return (
     <Section id="service-account" title="Add a service account">
-      <p class="lead">
-        For a program of yours that signs in by itself. You get a password for it, which is shown once.
-      </p>
+      <p class="lead">For programs that sign in on their own. We show the password only once.</p>
       <Form key={count} action="Add service account" onSubmit={add}>
         {(faults) => (
           <>

@@ -5,7 +5,7 @@ import type { Member } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 
-/** When the current password of a service account stops working, in seconds. */
+/** In seconds. */
 const PREVIOUS = [
   [0, 'now'],
   [3_600, 'in 1 hour'],
@@ -13,7 +13,7 @@ const PREVIOUS = [
   [604_800, 'in 7 days'],
 ] as const
 
-/** The passwords of a service account that work, two at most, and how to replace the newest. */
+/** A service account's active passwords, at most two, and a button to replace the newest. */
 export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps) {
   const { id, name, email, passwords = [] } = member
   const [isAsked, setAsked] = useState(false)
@@ -50,18 +50,18 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
           onConfirm={replace}
           onCancel={() => setAsked(false)}
         >
-          <p>You get a new password, which is shown once.</p>
+          <p>We show the new password only once.</p>
           <PreviousSelect seconds={seconds} onChange={setSeconds} />
           <p>
             {seconds === 0 ? (
               <>
-                Every program that signs in as <strong>{name}</strong> is signed out at once, and can't sign
-                in until you give it the new password.
+                Every program that signs in as <strong>{name}</strong> is signed out immediately, and can't
+                sign in until you give it the new password.
               </>
             ) : (
               <>
-                Until then both passwords work. Programs that signed in as <strong>{name}</strong> with the
-                current one are signed out then, so have them sign in with the new one first.
+                Both passwords work until then. Programs that signed in as <strong>{name}</strong> with the
+                current password are signed out then. Before that, have them sign in with the new one.
               </>
             )}
           </p>

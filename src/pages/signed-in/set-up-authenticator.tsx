@@ -5,13 +5,13 @@ import type { NewAuthenticator } from '../routes.ts'
 import { QrCode } from './qr-code.tsx'
 
 interface Props {
-  /** Not in force before its first code. */
+  /** Inactive until its first code. */
   added: NewAuthenticator
   onAdded: (recoveryCodes: string[] | undefined) => void
   onCancel: () => void
 }
 
-/** Gives the secret to an authenticator app, and takes its first code. */
+/** Shows the secret for the authenticator app, and verifies its first code. */
 export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
   const { id, secret, uri } = added
   async function confirm({ code }: Values): Promise<void> {
@@ -25,10 +25,10 @@ export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
     <div class="step">
       <StepTitle>Add an authenticator app</StepTitle>
       <p>
-        Scan this with the app, or type the secret into it. On this device:{' '}
-        <a href={uri}>open it in your app</a>.
+        Scan this QR code with your app, or enter the secret. Is the app on this device?{' '}
+        <a href={uri}>Open it there</a>.
       </p>
-      <QrCode text={uri} label="QR code of the secret, which is below as text" />
+      <QrCode text={uri} label="QR code of the secret below" />
       <p class="secret">
         <code>{secret.match(/.{1,4}/g)?.join(' ')}</code> <CopyButton text={secret} what="the secret" />
       </p>
@@ -39,7 +39,7 @@ export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
             name="code"
             autoComplete="one-time-code"
             isNumeric
-            hint="The six digits that the app shows now."
+            hint="The 6-digit code that the app shows now."
             hasFocus
             error={faults['code']}
           />

@@ -3,25 +3,24 @@ import { Mark } from '../mark.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import type { Session } from '../routes.ts'
 
-/** What each page gets. */
 export interface PageProps {
   session: Session
-  /** What the session says was changed: it says so now. */
+  /** Called with the updated session after a change. */
   onChanged: (changed: Session) => void
-  /** What the session's recovery code asks for is done, or dismissed. Undefined where none was used. */
+  /** The notice about a used recovery code was followed or dismissed. Undefined if none was used. */
   onRecovered: (() => void) | undefined
 }
 
 interface Props {
   session: Session
   path: string
-  /** No page can be opened before the policy of the company is met. */
+  /** Hides the navigation until the company's policy is satisfied. */
   mustEnroll: boolean
   onSignOut: () => void
   children: ComponentChildren
 }
 
-/** What surrounds the pages behind sign-in. */
+/** The frame of pages behind sign-in. */
 export function Shell({ session, path, mustEnroll, onSignOut, children }: Props) {
   const { accessContext, user, permissions } = session
   const pages = Object.entries(SIGNED_IN_PAGES).filter(

@@ -9,16 +9,18 @@ import type { NewSecret, SecretStatus, Session } from '../routes.ts'
 interface Props {
   session: Session
   status: Loaded<SecretStatus>
-  /** What was made since the page was opened. */
+  /** Created since the page was opened. */
   fresh: NewSecret | null
   onReplaced: (secret: NewSecret) => void
 }
 
-/** The signing secret of the company: what is known of it, a first one, and another one in its place. */
+/** The status of the company's signing secret, and forms to create or replace it. */
 export function SigningSecret({ session, status, fresh, onReplaced }: Props) {
   return (
     <Section id="secret" title="Signing secret">
-      <p class="lead">Your servers sign their events with it, so that nobody else can send in your name.</p>
+      <p class="lead">
+        Your servers sign events with this secret, so that nobody else can send events for your company.
+      </p>
       {fresh && <FreshSecret secret={fresh} status={status.value} />}
       <Waiting of={status} />
       {status.value && (
@@ -39,9 +41,7 @@ export function SigningSecret({ session, status, fresh, onReplaced }: Props) {
 function SecretFacts({ status }: { status: SecretStatus }) {
   if (!status.configured || !status.createdAt)
     return (
-      <p class="notice">
-        There is no secret yet. Create one, and add it to the configuration of your servers.
-      </p>
+      <p class="notice">There is no secret yet. Create one, and add it to your servers' configuration.</p>
     )
   return (
     <dl class="facts">
@@ -53,7 +53,7 @@ function SecretFacts({ status }: { status: SecretStatus }) {
       </dd>
       <dt>Created</dt>
       <dd>
-        <Time at={status.createdAt} /> by {status.createdBy?.email ?? 'a member who was deleted'}
+        <Time at={status.createdAt} /> by {status.createdBy?.email ?? 'a deleted member'}
       </dd>
       <dt>Last used</dt>
       <dd>{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</dd>
@@ -65,7 +65,7 @@ interface ReplaceProps {
   session: Session
   status: SecretStatus
   onReplaced: (secret: NewSecret) => void
-  /** Also after a failure: somebody else can have replaced it, or the answer was lost. */
+  /** Called after a failure too: someone else may have replaced the secret, or the response was lost. */
   onSettled: () => void
 }
 
@@ -93,7 +93,7 @@ function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
         <Dialog title="Replace the signing secret?" onClose={() => setOpen(false)}>
           <p>
             The current secret stops working immediately. <strong>Every event is refused</strong> until your
-            senders have the new one, which is shown once.
+            senders have the new one. We show it only once.
           </p>
           <Form
             action="Replace secret"
@@ -102,15 +102,17 @@ function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
             onSubmit={async ({ companyName }) => {
               const fields = { companyName: `must be “${name}”` }
               if (companyName.trim() !== name)
-                throw new ApiError('invalid_request', 'The name does not match.', { fields })
+                throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
+                  fields,
+                })
               await replace()
             }}
           >
             {(faults) => (
               <Field
-                label="Name of the company"
+                label="Company name"
                 name="companyName"
-                hint={`Type ${name} to go on.`}
+                hint={`To continue, enter ${name}.`}
                 hasFocus
                 error={faults['companyName']}
               />
@@ -122,18 +124,18 @@ function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
   )
 }
 
-/** Whether the service has taken an event that was signed with it. */
+/** Whether the service accepted an event that was signed with it. */
 export function isUsed({ version }: NewSecret, status: SecretStatus | null): boolean {
   return status?.version === version && status.lastUsedAt !== null
 }
 
 /** The new secret, until the page is left. */
 function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | null }) {
-  useLoss(isUsed(secret, status) ? null : 'Your new signing secret is not shown again. Have you copied it?')
+  useLoss(isUsed(secret, status) ? null : "Your new signing secret won't be shown again. Have you copied it?")
   return (
     <div class="fresh">
       <p>
-        <strong>Your new secret, version {secret.version}.</strong> Copy it now: it is not shown again.
+        <strong>Your new secret, version {secret.version}.</strong> Copy it now. We won't show it again.
       </p>
       <p class="secret">
         <Copied text={secret.secret} what="the secret" />

@@ -2,9 +2,9 @@ import { call } from '../api.ts'
 import { useLoaded } from '../data.tsx'
 import { LinkButton } from '../parts.tsx'
 
-/** For who has signed in with a recovery code: what they have lost still signs in. */
+/** Shown after a sign-in with a recovery code, because a lost second factor still works. */
 export function UsedRecoveryCode({ onClose }: { onClose: () => void }) {
-  /** The focus was on the button, which is gone then. */
+  /** Moves the focus, because the button disappears. */
   function close(): void {
     onClose()
     document.querySelector('h1')?.focus()
