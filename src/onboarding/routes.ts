@@ -22,9 +22,9 @@ const registration: Routes<Context> = async (app, { context }) => {
     '/auth/register',
     operation({
       operationId: 'register',
-      summary: 'Open a company; its admin can sign in once the mailed link was followed',
+      summary: 'Register a company',
       description:
-        'The company starts in trial on the plan `growth`. Each registration opens a company of its own.',
+        'Creates a company on a trial of the `growth` plan, with its first admin. The admin can sign in after confirming the emailed link. Each registration creates a new company.',
       body: schemas.RegisterBody,
       response: { 201: schemas.RegisterReply },
     }),
@@ -40,9 +40,9 @@ const registration: Routes<Context> = async (app, { context }) => {
     '/auth/verify-email',
     operation({
       operationId: 'verifyEmail',
-      summary: 'Prove an e-mail address by the token that was mailed to it',
+      summary: 'Verify an email address',
       description:
-        'A token that was used, has lapsed, or was replaced by a newer one is answered 400 at `/token`.',
+        'Confirms the email with the token that was sent to it. A token that was used, has expired, or was replaced returns 400 at `/token`.',
       body: schemas.VerifyBody,
       response: { 200: schemas.VerifyReply },
     }),
@@ -56,8 +56,8 @@ const registration: Routes<Context> = async (app, { context }) => {
 
 const mailedLinks: Routes<Context> = async (app, { context }) => {
   const mails = [
-    ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],
-    ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
+    ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Resend the verification email'],
+    ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Request a password reset'],
   ] as const
   for (const [path, kind, operationId, summary] of mails) {
     app.post(
@@ -65,7 +65,8 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
       operation({
         operationId,
         summary,
-        description: 'The answer is the same whether or not there is such an account.',
+        description:
+          'Emails a link if the account exists. The response is always the same, so that it reveals nothing about accounts.',
         body: schemas.AccountBody,
         response: { 202: AcceptedReply },
       }),
@@ -83,8 +84,9 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
     '/auth/companies/remind',
     operation({
       operationId: 'remindOfCompanies',
-      summary: 'Mail the names of the companies to which an e-mail address belongs, with links to sign in',
-      description: 'The answer is the same whether or not there are any; without one, no mail is sent.',
+      summary: 'Request a list of your companies',
+      description:
+        'Emails the names of the companies that the email belongs to, with links to sign in. If there are none, no email is sent. The response is always the same.',
       body: schemas.RemindBody,
       response: { 202: AcceptedReply },
     }),
@@ -100,8 +102,9 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
     '/auth/password/reset/preview',
     operation({
       operationId: 'previewReset',
-      summary: 'Show whose password a mailed link resets, before it is chosen',
-      description: 'The link stays valid. A token that no longer works is answered 400 at `/token`.',
+      summary: 'Preview a password reset',
+      description:
+        'Returns the account whose password the emailed link resets. The link stays valid. A token that no longer works returns 400 at `/token`.',
       body: schemas.ResetPreviewBody,
       response: { 200: schemas.ResetPreviewReply },
     }),
@@ -112,8 +115,9 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
     '/auth/password/reset',
     operation({
       operationId: 'resetPassword',
-      summary: 'Choose a new password by the mailed token; all sessions of the user end',
-      description: 'It also proves the e-mail. A token that no longer works is answered 400 at `/token`.',
+      summary: 'Reset a password',
+      description:
+        'Sets a new password with the emailed token. It also verifies the email, ends all sessions of the user, and withdraws the invitations that the user sent. A token that no longer works returns 400 at `/token`.',
       body: schemas.ResetBody,
       response: { 204: Type.Null() },
     }),
@@ -131,8 +135,8 @@ const invitations: Routes<Context> = async (app, { context }) => {
     '/auth/invitations/preview',
     operation({
       operationId: 'previewInvitation',
-      summary: 'What an invitation is to; it stays open',
-      description: 'For the page that asks the invited person for a name and a password.',
+      summary: 'Preview an invitation',
+      description: 'Returns the company and role that the invitation offers. The invitation stays valid.',
       body: schemas.PreviewBody,
       response: { 200: schemas.PreviewReply },
     }),
@@ -144,8 +148,8 @@ const invitations: Routes<Context> = async (app, { context }) => {
     '/auth/invitations/accept',
     operation({
       operationId: 'acceptInvitation',
-      summary: 'Become a user of the company that invited',
-      description: 'The e-mail counts as verified, so the user can sign in at once.',
+      summary: 'Accept an invitation',
+      description: 'Creates the user. The email counts as verified, so the user can sign in immediately.',
       body: schemas.AcceptBody,
       response: responses({ 201: schemas.AcceptReply }, 'quota_reached'),
     }),

@@ -16,69 +16,77 @@ import {
 
 /** company/checks.ts decides which names are accepted. */
 const Name = Type.String({ minLength: 1, maxLength: 100 })
-const UserName = field(Name, 'The name of the person, in one line', 'Ada Lovelace')
-const NewPassword = field(Password, 'By the rules for passwords')
-const CompanyId = field(Uuid, 'The company')
-const UserId = field(Uuid, 'The user')
+const UserName = field(Name, 'Name of the person, on one line', 'Ada Lovelace')
+const NewPassword = field(Password, 'Password that follows the rules under “Passwords”')
+const CompanyId = field(Uuid, 'Company ID')
+const UserId = field(Uuid, 'User ID')
 
 export const RegisterBody = body('RegisterBody', 'A new company and its first admin', {
-  companyName: field(Name, 'The name of the company, in one line', 'Acme'),
+  companyName: field(Name, 'Name of the company, on one line', 'Acme'),
   name: UserName,
   email: Email,
   password: NewPassword,
 })
-export const RegisterReply = object('RegisterReply', 'The company that was opened', {
+export const RegisterReply = object('RegisterReply', 'The new company', {
   companyId: CompanyId,
   userId: UserId,
-  status: field(Type.Literal('pending_verification'), 'The mailed link is awaited', 'pending_verification'),
+  status: field(
+    Type.Literal('pending_verification'),
+    'Always `pending_verification`: the admin has to confirm the emailed link',
+    'pending_verification',
+  ),
 })
 
-export const VerifyBody = body('VerifyBody', 'The token of the mailed link', { token: linkToken('verify') })
-export const VerifyReply = object('VerifyReply', 'The company whose admin can now sign in', {
+export const VerifyBody = body('VerifyBody', 'Token from the emailed link', { token: linkToken('verify') })
+export const VerifyReply = object('VerifyReply', 'Company whose admin can now sign in', {
   companyId: CompanyId,
   companyHandle: CompanyHandle,
-  email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
-  status: field(Type.Literal('active'), 'The admin can sign in', 'active'),
+  email: field(Type.String(), 'Email as stored', 'ada@acme.example'),
+  status: field(Type.Literal('active'), 'Always `active`: the admin can sign in', 'active'),
 })
 
 export const AccountBody = body(
   'AccountBody',
-  'An account, which need not exist',
-  { companyId: Type.Optional(field(Id, 'The company')), company: Type.Optional(Company), email: Email },
+  'Company and email of an account, which need not exist',
+  {
+    companyId: Type.Optional(field(Id, 'Company ID. Send either this or `company`')),
+    company: Type.Optional(Company),
+    email: Email,
+  },
   { examples: [{ company: 'acme-4821', email: 'ada@acme.example' }] },
 )
-export const RemindBody = body('RemindBody', 'An e-mail, which need not be known', { email: Email })
+export const RemindBody = body('RemindBody', 'Email, which need not belong to an account', { email: Email })
 
 const resetToken = { token: linkToken('reset') }
-export const ResetPreviewBody = body('ResetPreviewBody', 'The token of the mailed link', resetToken)
-export const ResetBody = body('ResetBody', 'The token of the mailed link, and the new password', {
+export const ResetPreviewBody = body('ResetPreviewBody', 'Token from the emailed link', resetToken)
+export const ResetBody = body('ResetBody', 'Token from the emailed link, and the new password', {
   ...resetToken,
   newPassword: NewPassword,
 })
-export const ResetPreviewReply = object('ResetPreviewReply', 'Whose password is to be chosen', {
-  companyName: field(Type.String(), 'The company', 'Acme'),
+export const ResetPreviewReply = object('ResetPreviewReply', 'Account whose password the link resets', {
+  companyName: field(Type.String(), 'Company name', 'Acme'),
   companyHandle: CompanyHandle,
-  email: field(Type.String(), 'Whose password it is', 'ada@acme.example'),
-  expiresAt: field(Time, 'When the link lapses'),
+  email: field(Type.String(), 'Email of the account', 'ada@acme.example'),
+  expiresAt: field(Time, 'Expiry of the link'),
 })
 
 const invitationToken = { token: linkToken('invite') }
-export const PreviewBody = body('PreviewBody', 'The token of the invitation', invitationToken)
-export const PreviewReply = object('PreviewReply', 'What an invitation is to', {
-  companyName: field(Type.String(), 'The company that invites', 'Acme'),
-  email: field(Type.String(), 'The e-mail that was invited', 'bob@acme.example'),
-  role: Type.String({ enum: [...ROLES], description: 'The role that is offered', examples: ['analyst'] }),
-  expiresAt: field(Time, 'When the invitation lapses'),
+export const PreviewBody = body('PreviewBody', 'Token from the invitation', invitationToken)
+export const PreviewReply = object('PreviewReply', 'An invitation', {
+  companyName: field(Type.String(), 'Name of the inviting company', 'Acme'),
+  email: field(Type.String(), 'Invited email', 'bob@acme.example'),
+  role: Type.String({ enum: [...ROLES], description: 'Offered role', examples: ['analyst'] }),
+  expiresAt: field(Time, 'Expiry of the invitation'),
 })
 
-export const AcceptBody = body('AcceptBody', 'The token of the invitation, and who accepts it', {
+export const AcceptBody = body('AcceptBody', 'Token from the invitation, and the new user', {
   ...invitationToken,
   name: UserName,
   password: NewPassword,
 })
-export const AcceptReply = object('AcceptReply', 'The user that was made', {
+export const AcceptReply = object('AcceptReply', 'The new user', {
   companyId: CompanyId,
   companyHandle: CompanyHandle,
-  email: field(Type.String(), 'The e-mail, as it is stored', 'bob@acme.example'),
+  email: field(Type.String(), 'Email as stored', 'bob@acme.example'),
   userId: UserId,
 })

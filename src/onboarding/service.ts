@@ -20,7 +20,7 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { learnNetwork } from '../session/known-clients.ts'
 import type { AcceptBody, AccountBody, RegisterBody, ResetBody } from './schemas.ts'
 
-/** An emailed token proves access to the mailbox. Attempts to use one are counted first. */
+/** An emailed token shows access to the mailbox. Attempts to use one are counted first. */
 
 /** The admin must verify the email first. @throws Problem invalid_request, rate_limited, overloaded */
 export async function register(context: Context, company: Static<typeof RegisterBody>, received: Received) {
@@ -100,11 +100,11 @@ export async function requestMail(
     const queue = () =>
       queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
     try {
-      // By company and network: neither other companies nor strangers can use up the owner's requests.
+      // By company and network: neither other companies nor strangers can exhaust the owner's requests.
       const requester = byNetwork(network, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, requester, { now }, queue)
     } catch (error) {
-      // Enough emails were requested: the response is the same.
+      // Beyond this limit, the response is the same.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
     }
   })

@@ -10,7 +10,7 @@ export interface NewToken {
   email: string
   hash: Buffer
   role: string | null
-  /** Whose email it changes or whose account it restores; null for other purposes. */
+  /** The user whose email it changes or whose account it restores; null for other purposes. */
   userId: string | null
   isFactorProven: boolean
   mailId: string
@@ -25,7 +25,7 @@ const isForTheSame = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) =>
   and ${other}.email = ${token}.email and ${other}.user_id is not distinct from ${token}.user_id
 )`
 
-/** By the database's count, or by the instance's clock for rows from before there was a count. */
+/** By the database's count, or by the instance's clock for rows that predate the count. */
 const isLater = (other: RawBuilder<unknown>, token: RawBuilder<unknown>) => sql`coalesce(
   ${other}.request_number > ${token}.request_number, ${other}.created_at > ${token}.created_at
 )`
@@ -159,7 +159,7 @@ export async function deleteInvitationTokens(tx: Tx, companyId: string, email: s
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
-/** Also tokens sent to the member's previous emails. Those of a different member who had this email stay. */
+/** Includes tokens sent to the member's previous emails, but not tokens of a different member who had this email. */
 export async function deleteTokensOf(
   tx: Tx,
   companyId: string,

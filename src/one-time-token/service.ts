@@ -53,7 +53,7 @@ export async function issueToken(
 function generateToken(opaque: Opaque, purpose: TokenPurpose): { token: string; hash: Buffer } {
   const token = opaque.generate(`${purpose}_`)
   const hash = opaque.hash(token, `${purpose}_`)
-  if (!hash) throw new Error('an opaque credential has a hash')
+  if (!hash) throw new Error('a new token has no hash')
   return { token, hash }
 }
 
@@ -101,6 +101,6 @@ export async function consumeToken<Result>(
 }
 
 export function noSuchToken(): Problem {
-  const detail = 'The link does not work, or no longer; ask for a new one.'
-  return invalidField('token', 'is unknown, used, replaced or expired', detail)
+  const detail = 'This link is invalid or has expired. Request a new one.'
+  return invalidField('token', 'is invalid, used, replaced, or expired', detail)
 }

@@ -73,7 +73,7 @@ const ownerOf = (table: 'h' | 'f') => sql`
   ) u
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
 
-/** Neither a challenge nor a credential id names its company. */
+/** Neither a challenge nor a credential ID names its company. */
 export async function findSignInAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
   const { rows } = await sql<Identity & { mode: SessionKind }>`
     select h.mode, ${identityColumns}
@@ -93,7 +93,7 @@ export async function findOwnerOfPasskeyAcrossCompanies(db: Executor, credential
   return rows[0]
 }
 
-/** `answeredBy` is the digest of the request that answered it. */
+/** `answeredBy` is the digest of the request that completed the challenge. */
 export async function findProof(
   db: Executor,
   { companyId, userId, sessionId }: MemberIds & { sessionId: string },
@@ -125,7 +125,7 @@ interface Answer {
   now: Date
 }
 
-/** Ignores the number of tries, because this answer's own try is already counted. */
+/** Ignores the number of tries, because this try is already counted. */
 const isAnswered = (companyId: string, { userId, hash, now }: Answer) => sql`
   h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
   and h.expires_at > ${now} and h.answered_by is null
@@ -166,10 +166,10 @@ export async function consumeEnrolment(tx: Tx, companyId: string, answer: Answer
   return numAffectedRows === 1n
 }
 
-/** No challenge has this hash. Its row consumes every challenge that expires by then. */
+/** No challenge has this hash. Its row consumes every challenge that expires no later. */
 const EVERY_HASH = Buffer.alloc(0)
 
-/** False if the challenge was consumed before. */
+/** False if the challenge was already consumed. */
 export async function consumeUnstored(tx: Tx, hash: Buffer, expiresAt: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`
     insert into used_passkey_challenges (challenge_hash, expires_at)

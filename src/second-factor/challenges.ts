@@ -91,7 +91,7 @@ const PURPOSE = 'sign-in by passkey'
 
 type Making = Pick<Context, 'system' | 'digests' | 'opaque'>
 
-/** In base64url: mode, expiry, and random bytes, and a keyed digest that shows that they are ours. */
+/** In base64url: mode, expiry, random bytes, and a keyed digest that authenticates them. */
 export function issueUnstored({ system, digests, opaque }: Making, mode: SessionKind, now: number): string {
   const head = Buffer.alloc(HEAD_BYTES)
   head.writeUInt8(MODES.indexOf(mode), 0)
@@ -118,7 +118,7 @@ export function readUnstored({ digests, opaque }: Omit<Making, 'system'>, challe
 /** How far the clocks of instances can differ. */
 const SKEW_MS = 60_000
 
-/** A restored backup doesn't know recent uses, so existing proofs become invalid, and new ones for up to 2 minutes. */
+/** A restored backup lacks recent uses, so existing challenges and codes become invalid, and new ones for up to 2 minutes. */
 export async function voidEarlierProofsAcrossCompanies(tx: Tx, now: number): Promise<void> {
   const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
   await repository.consumeUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })

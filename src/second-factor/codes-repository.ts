@@ -3,8 +3,8 @@ import type { KeyedDigest } from '../crypto/digests.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 
 /**
- * Recovery codes and emailed codes, as keyed digests. An emailed code belongs to the session that requested it: for other
- * sessions there is none, so their tries don't count.
+ * Recovery codes and emailed codes, as keyed digests. Only the session that requested an emailed code can find it, so tries
+ * of other sessions don't count.
  */
 
 const MAX_TRIES = 5

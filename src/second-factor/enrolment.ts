@@ -24,7 +24,7 @@ import { asOwner, type Changed, settle, storeNewCodes } from './own-factors.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 
-/** A member adds an authenticator app, which its first code confirms, or a passkey, which answers a challenge. */
+/** Members add authenticator apps, which the first code confirms, and passkeys, which sign a challenge. */
 
 const MAX: Record<FactorKind, number> = { totp: 2, passkey: 20 }
 /** An authenticator app waits this long for its first code. */
@@ -70,14 +70,15 @@ export async function confirmTotp(
     throw invalidField(
       'code',
       'is wrong',
-      'The code is wrong. Check that the clock of the device is right, and send the next code.',
+      'The code is wrong. Check the clock of the device, then send the next code.',
     )
   return await asOwner(context, actor, async (act, owner) => {
     // The app was added without a code, while the member had a different factor.
     if (mustProveMailbox(owner) && !app.mailboxProven)
       throw invalidField(
         'code',
-        'is for an authenticator app that was begun without a mailed code; begin again',
+        'is for an authenticator app that was added without an emailed code',
+        'This authenticator app was added without an emailed code. Add it again with one.',
       )
     const confirmed = { factorId: id, step, at: new Date(now) }
     if (!(await repository.confirmTotp(act.tx, companyId, userId, confirmed))) throw notWaiting()
@@ -88,7 +89,7 @@ export async function confirmTotp(
 const notWaiting = () =>
   new Problem(
     'not_found',
-    'This authenticator app does not wait for its first code: it was confirmed, begun again elsewhere, or is older than an hour. Begin again.',
+    'This authenticator app is not waiting for its first code. It was confirmed, replaced, or added more than an hour ago. Add it again.',
   )
 
 /** @throws Problem permission_denied, session_ended */
@@ -139,7 +140,7 @@ export async function addPasskey(
     return { id, recoveryCodes: await settleAdded(context, act, actor, added) }
   })
   return await adding.catch((error: unknown) => {
-    // Some member already has this passkey, which the response doesn't reveal.
+    // A member already has this passkey, which the response must not reveal.
     if (isUniqueViolation(error)) throw notAccepted()
     throw error
   })
@@ -147,25 +148,21 @@ export async function addPasskey(
 
 /** The same response for every cause. */
 const notAccepted = () =>
-  invalidField(
-    'response',
-    'is not accepted',
-    'The passkey is not accepted; ask for new options and try again.',
-  )
+  invalidField('response', 'is not accepted', 'The passkey was not accepted. Get new options and try again.')
 
 function requirePerson({ userKind }: Session): void {
   if (userKind === 'service')
-    throw new Problem('permission_denied', 'A service member has no second factor: its password is 256 bits.')
+    throw new Problem(
+      'permission_denied',
+      'Service accounts cannot have second factors. Sign in as a member to add one.',
+    )
 }
 
 async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorKind): Promise<void> {
   const factors = await repository.listFactors(tx, companyId, userId)
   if (factors.filter((factor) => factor.kind === kind).length < MAX[kind]) return
   const what = kind === 'totp' ? 'authenticator apps' : 'passkeys'
-  throw new Problem(
-    'quota_reached',
-    `You have ${MAX[kind]} ${what}, the most there can be: remove one first.`,
-  )
+  throw new Problem('quota_reached', `You have ${MAX[kind]} ${what}, which is the maximum. Remove one first.`)
 }
 
 async function settleAdded(

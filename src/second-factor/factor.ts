@@ -33,7 +33,7 @@ export function invalidSecondFactor(
 ): Problem {
   return new Problem(
     'invalid_second_factor',
-    'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
+    'The second factor is wrong, or its challenge was used or has expired. Try again, or sign in again.',
     { logContext, ...(limit && { limit }) },
   )
 }

@@ -8,9 +8,9 @@ import * as codes from './codes-repository.ts'
 import { auditRefusal } from './factor.ts'
 
 /**
- * A stolen password must not be enough to keep an account or a company. So without a second factor, members prove their
- * mailbox before they add one, change their email, or make an admin. A code has one purpose and one session, and only the
- * completed change consumes it: a member can start with an app and then take a passkey.
+ * A stolen password must not be enough to take over an account or a company. So members without a second factor confirm their
+ * mailbox before they add one, change their email, or make someone an admin. A code has one purpose and one session. Only the
+ * completed change consumes it, so a member can start with an app and then choose a passkey.
  */
 
 const LIFETIME_MS = 600_000
@@ -43,7 +43,7 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
   if (!mustProveMailbox(session))
     throw new Problem(
       'permission_denied',
-      'You need no code: your second factor, or being a server, is enough.',
+      'Only members without a second factor use an emailed code. Continue without one.',
     )
   const { companyId, userId, sessionId, email: recipient } = session
   const data = { ipAddress: client.ipAddress, sessionId }
@@ -82,12 +82,16 @@ export async function checkMailCode(
   const { companyId, userId } = session
   if (!mustProveMailbox(session)) {
     if (code === undefined) return null
-    throw invalidField('mailCode', 'is not needed, since you have a second factor: leave it out')
+    throw invalidField(
+      'mailCode',
+      'must be omitted if you have a second factor',
+      'Only members without a second factor use an emailed code. Omit "mailCode".',
+    )
   }
   if (code === undefined) throw missingCode(use)
   const given = normalizeCode(code)
   // A malformed code doesn't count as a try.
-  if (!CODE.test(given)) throw invalidField('mailCode', 'must be the digits from the email')
+  if (!CODE.test(given)) throw invalidField('mailCode', 'must be the eight digits from the email')
   const digest = await codes.countMailedCodeTry(db, session, new Date(now))
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
     await auditRefusal({ db, system }, session, { method: 'mailed_code' }, { client, now })
@@ -124,14 +128,14 @@ function missingCode(use: CodeUse) {
   return invalidField(
     'mailCode',
     'is missing',
-    `Without a second factor, prove your mailbox first: POST /auth/second-factors/mail-code with {"for":"${use}"} mails you the code.`,
+    `Without a second factor, you need an emailed code. Request one: POST /auth/second-factors/mail-code with {"for":"${use}"}.`,
   )
 }
 
 function wrongCode() {
   return invalidField(
     'mailCode',
-    'is wrong, used or expired',
-    'The code is wrong, used or expired, or had five tries; ask for another one.',
+    'is wrong, used, or expired',
+    'The code is wrong, used, expired, or out of tries. Request a new one.',
   )
 }

@@ -22,14 +22,18 @@ export async function removeFactor(context: Context, actor: Actor, id: string): 
   await asOwner(context, actor, async (act, owner) => {
     const { tx } = act
     const removed = await repository.deleteFactor(tx, companyId, userId, id)
-    if (!removed) throw new Problem('not_found', 'You have no second factor with this id.')
+    if (!removed)
+      throw new Problem(
+        'not_found',
+        'You have no second factor with this ID. List yours with GET /auth/second-factors.',
+      )
     if (!removed.isConfirmed) return
     const kinds = await repository.storeKinds(tx, companyId, userId)
     if (kinds.length === 0) {
       if (isConcerned(owner))
         throw new Problem(
           'factor_required',
-          'Your company asks for a second factor, and this is your last one: add another one first.',
+          'Your company requires a second factor, and this is your only one. Add another factor first.',
         )
       await replaceRecoveryCodes(tx, companyId, userId, [])
     }
@@ -44,7 +48,7 @@ export async function renewRecoveryCodes(context: Context, actor: Actor): Promis
   await countChange(context, actor)
   return await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
     if (owner.secondFactors.length === 0)
-      throw new Problem('factor_required', 'Recovery codes come with a second factor: add one first.')
+      throw new Problem('factor_required', 'Recovery codes require a second factor. Add one first.')
     const codes = await storeNewCodes(context, tx, actor.session)
     await mail({ kind: 'recovery_codes_replaced', recipient: owner.email, data: { ipAddress } })
     await audit('recovery_codes')

@@ -125,7 +125,7 @@ interface Use {
   at: Date
 }
 
-/** Also consumes the first code. False if the app was confirmed before. */
+/** Also consumes the first code. False if the app was already confirmed. */
 export async function confirmTotp(tx: Tx, companyId: string, userId: string, use: Use & { step: number }) {
   const { numUpdatedRows } = await updatingFactor(tx, companyId, userId, use.factorId)
     .set({ confirmed_at: use.at, last_step: String(use.step) })
@@ -182,7 +182,7 @@ export async function storeKinds(tx: Tx, companyId: string, userId: string): Pro
   return user?.kinds ?? []
 }
 
-/** Returns the handle of the member's passkeys: `handle`, unless there was one. Inactive members get no new one. */
+/** Returns the handle of the member's passkeys: `handle`, unless one exists. Inactive members get no new one. */
 export async function giveHandle(db: Executor, companyId: string, userId: string, handle: Buffer) {
   await updatingUser(db, companyId, userId)
     .set({ passkey_handle: handle })

@@ -18,7 +18,7 @@ export async function clearPassword(tx: Tx, companyId: string, userId: string): 
   await updatingUser(tx, companyId, userId).set({ password_hash: '', locked_out_at: null }).execute()
 }
 
-/** For a new email: removes what the previous mailbox has proven. */
+/** For a new email: removes the code of the previous mailbox, and the unconfirmed app that it allowed. */
 export async function forgetMailboxProofs(tx: Tx, companyId: string, userId: string): Promise<void> {
   await consumeMailedCode(tx, companyId, userId)
   await tx

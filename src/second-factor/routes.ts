@@ -30,8 +30,8 @@ const reading: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors',
     operation({
       operationId: 'listSecondFactors',
-      summary: 'Your second factors, and whether your company asks for one',
-      description: 'Needs no recent proof.',
+      summary: 'List your second factors',
+      description: 'Also shows whether your company requires one. Does not require recent authentication.',
       response: { 200: schemas.FactorsReply },
     }),
     async ({ session }) => {
@@ -57,8 +57,9 @@ const reading: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors/:id',
     operation({
       operationId: 'removeSecondFactor',
-      summary: 'Remove one of your second factors; your other sessions end',
-      description: 'With the last one, the recovery codes are void. It stays if your company asks for one.',
+      summary: 'Remove a second factor',
+      description:
+        'Ends your other sessions. Removing the last second factor also removes your recovery codes. If your company requires a second factor, removing the last one returns 409 `factor_required`.',
       params: schemas.FactorParams,
       response: responses({ 204: Type.Null() }, 'not_found', 'factor_required'),
     }),
@@ -75,7 +76,7 @@ const reading: Routes<Context> = async (app, { context }) => {
       operationId: 'mailSecondFactorCode',
       summary: 'Email yourself a code',
       description:
-        'For members without a second factor, who need it for their first one, for a new email address, and to make someone an admin. The code has eight digits and works for 10 minutes and five tries, for what it was requested for, and only in this session. A new code replaces the previous one.',
+        'Members without a second factor need a code to add their first one, change their email, or make someone an admin. The code has eight digits, and works for 10 minutes and five tries. It works only for the requested purpose, and only in this session. A new code replaces the previous one.',
       body: schemas.MailCodeBody,
       response: responses({ 202: AcceptedReply }, 'permission_denied'),
     }),
@@ -92,9 +93,9 @@ const authenticatorApps: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors/totp',
     operation({
       operationId: 'addTotp',
-      summary: 'Begin to add an authenticator app',
+      summary: 'Add an authenticator app',
       description:
-        'Show `uri` as a QR code, or `secret` as text, and confirm with the first code within an hour. Before that, nothing changes.',
+        'Show `uri` as a QR code, or `secret` as text. Nothing changes until you confirm the app with its first code, within an hour.',
       body: schemas.TotpBody,
       response: responses({ 201: schemas.TotpReply }, 'permission_denied', 'quota_reached'),
     }),
@@ -109,9 +110,9 @@ const authenticatorApps: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors/totp/:id/confirm',
     operation({
       operationId: 'confirmTotp',
-      summary: 'Put an authenticator app in force by its first code',
+      summary: 'Confirm an authenticator app',
       description:
-        'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+        'Ends your other sessions. The current session counts as signed in with the new factor. Your first second factor comes with recovery codes.',
       params: schemas.FactorParams,
       body: schemas.ConfirmBody,
       response: responses({ 200: schemas.ConfirmReply }, 'not_found'),
@@ -129,8 +130,8 @@ const passkeys: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors/passkeys/options',
     operation({
       operationId: 'beginPasskey',
-      summary: 'Begin to add a passkey: what the browser makes it with',
-      description: 'Good for 5 minutes, in this session.',
+      summary: 'Get passkey creation options',
+      description: 'The options are valid for 5 minutes, in this session.',
       response: responses({ 200: schemas.CreationOptionsReply }, 'permission_denied'),
     }),
     async (request) => await enrolment.beginPasskey(context, actorOf(request, context)),
@@ -142,7 +143,7 @@ const passkeys: Routes<Context> = async (app, { context }) => {
       operationId: 'addPasskey',
       summary: 'Add a passkey',
       description:
-        'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+        'Ends your other sessions. The current session counts as signed in with the new factor. Your first second factor comes with recovery codes.',
       body: schemas.PasskeyBody,
       response: responses({ 201: schemas.PasskeyReply }, 'quota_reached'),
     }),
@@ -160,8 +161,8 @@ const recovery: Routes<Context> = async (app, { context }) => {
     '/auth/second-factors/recovery-codes',
     operation({
       operationId: 'renewRecoveryCodes',
-      summary: 'New recovery codes; the old ones are void',
-      description: 'Shown this once.',
+      summary: 'Replace your recovery codes',
+      description: 'The previous codes no longer work. The new ones are shown only once.',
       response: responses({ 201: schemas.RecoveryCodesReply }, 'factor_required'),
     }),
     async (request, reply) => {
@@ -177,8 +178,9 @@ const policy: Routes<Context> = async (app, { context }) => {
     '/auth/company/security',
     operation({
       operationId: 'getSecurity',
-      summary: 'Whether the company asks for a second factor, and whom each setting would hold',
-      description: 'Needs the permission `members:manage`.',
+      summary: 'Get the second-factor policy',
+      description:
+        'Also shows how many members each setting would affect. Requires the permission `members:manage`.',
       response: { 200: schemas.PolicyReply },
     }),
     async ({ session }) => await requireSecurity(context.db, session.companyId),
@@ -188,9 +190,9 @@ const policy: Routes<Context> = async (app, { context }) => {
     '/auth/company/security',
     operation({
       operationId: 'changeSecurity',
-      summary: 'Ask for a second factor, from admins or from everyone',
+      summary: 'Change the second-factor policy',
       description:
-        'It holds from the next request on, also in sessions that have begun. Who has no second factor then adds one, and until then gets `second_factor_enrolment_required` for all else. Servers are not asked.',
+        'Takes effect on the next request, even in existing sessions. Until they add or use a second factor, the affected members get 403 `second_factor_enrolment_required`. Only refresh, logout, `/auth/session`, `/auth/reauthenticate`, and `/auth/second-factors` still work for them. The policy does not apply to service accounts.',
       body: schemas.PolicyBody,
       response: { 200: schemas.PolicyReply },
     }),

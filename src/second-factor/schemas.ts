@@ -15,55 +15,58 @@ const bytes = (description: string) =>
     examples: ['AAEC'],
   })
 
-const IN_ATTESTATION = 'Not read: it is in the attestation'
+const IN_ATTESTATION = 'Ignored, because the attestation contains it'
 const credential = {
-  id: bytes('The credential id'),
-  rawId: bytes('The same'),
+  id: bytes('Credential ID'),
+  rawId: bytes('Same as `id`'),
   type: field(Type.Literal('public-key'), 'Always `public-key`', 'public-key'),
   clientExtensionResults: Type.Object(
     {},
-    { additionalProperties: true, description: 'Not read', examples: [{ credProps: { rk: true } }] },
+    { additionalProperties: true, description: 'Ignored', examples: [{ credProps: { rk: true } }] },
   ),
   authenticatorAttachment: Type.Optional(
-    field(Type.Union([Type.String({ maxLength: 100 }), Type.Null()]), 'Not read', 'platform'),
+    field(Type.Union([Type.String({ maxLength: 100 }), Type.Null()]), 'Ignored', 'platform'),
   ),
 }
 
 export const AssertionResponse = body(
   'PasskeyAssertion',
-  'What `navigator.credentials.get` gives, by `toJSON()` (AuthenticationResponseJSON)',
+  'Result of `navigator.credentials.get`, by `toJSON()` (WebAuthn, AuthenticationResponseJSON)',
   {
     ...credential,
     response: body('AssertionData', 'AuthenticatorAssertionResponseJSON (WebAuthn)', {
-      clientDataJSON: bytes('What the browser says of the request'),
-      authenticatorData: bytes('What the authenticator says'),
-      signature: bytes('Its signature over both'),
+      clientDataJSON: bytes('Client data from the browser'),
+      authenticatorData: bytes('Authenticator data'),
+      signature: bytes('Signature over the authenticator data and the hash of the client data'),
       userHandle: Type.Optional(
         field(
-          Type.Union([bytes('Whose passkey it is'), Type.Null(), Type.Literal('')]),
-          'Whose passkey it is',
+          Type.Union([bytes('User handle of the passkey'), Type.Null(), Type.Literal('')]),
+          'User handle of the passkey',
           'AAEC',
         ),
       ),
-      attestationObject: Type.Optional(bytes('Not read')),
+      attestationObject: Type.Optional(bytes('Ignored')),
     }),
   },
 )
 
 const RegistrationResponse = body(
   'PasskeyRegistration',
-  'What `navigator.credentials.create` gives, by `toJSON()` (RegistrationResponseJSON)',
+  'Result of `navigator.credentials.create`, by `toJSON()` (WebAuthn, RegistrationResponseJSON)',
   {
     ...credential,
     response: body('RegistrationData', 'AuthenticatorAttestationResponseJSON (WebAuthn)', {
-      clientDataJSON: bytes('What the browser says of the request'),
-      attestationObject: bytes('The new passkey'),
+      clientDataJSON: bytes('Client data from the browser'),
+      attestationObject: bytes('Attestation object with the new passkey'),
       transports: Type.Optional(
-        Type.Array(Type.String({ pattern: '^[a-z-]{1,30}$', 'x-must': 'must be 1 to 30 of a-z and -' }), {
-          maxItems: 10,
-          description: 'How the authenticator is reached; given back to browsers',
-          examples: [['internal', 'hybrid']],
-        }),
+        Type.Array(
+          Type.String({ pattern: '^[a-z-]{1,30}$', 'x-must': 'must be 1 to 30 characters from a-z and -' }),
+          {
+            maxItems: 10,
+            description: 'Transports of the authenticator, kept for later sign-ins',
+            examples: [['internal', 'hybrid']],
+          },
+        ),
       ),
       authenticatorData: Type.Optional(bytes(IN_ATTESTATION)),
       publicKey: Type.Optional(
@@ -75,77 +78,86 @@ const RegistrationResponse = body(
 )
 
 const SecondFactor = object('SecondFactor', 'An authenticator app or a passkey', {
-  id: field(Uuid, 'The factor'),
+  id: field(Uuid, 'Second factor ID'),
   kind: field(
     Type.Union([Type.Literal('passkey'), Type.Literal('totp')]),
-    'A passkey, or an authenticator app',
+    'Passkey (`passkey`) or authenticator app (`totp`)',
     'totp',
   ),
-  name: field(Type.String(), 'What its owner calls it', 'Laptop'),
-  createdAt: field(Time, 'When it was added'),
+  name: field(Type.String(), 'Display name', 'Laptop'),
+  createdAt: field(Time, 'Time when it was added'),
   lastUsedAt: field(
     Type.Union([Time, Type.Null()]),
-    'When it last proved who its owner is; null if never',
+    'Time of the last use, or null if there is none',
     '2026-11-20T10:15:00.000Z',
   ),
 })
 export const FactorsReply = object('SecondFactorsReply', "The user's second factors", {
-  secondFactors: Type.Array(SecondFactor, { description: 'The oldest first' }),
-  recoveryCodes: field(Type.Integer(), 'How many recovery codes are left', 10),
-  required: field(Type.Boolean(), 'Whether the policy of the company asks the user for one', true),
+  secondFactors: Type.Array(SecondFactor, { description: 'Oldest first' }),
+  recoveryCodes: field(Type.Integer(), 'Number of unused recovery codes', 10),
+  required: field(Type.Boolean(), 'Whether the company requires the user to have a second factor', true),
   enrolmentRequired: field(
     Type.Boolean(),
-    'Whether this session is held until it has proven one: all else answers `second_factor_enrolment_required`',
+    'Whether this session must use a second factor before it can call other endpoints (`second_factor_enrolment_required`)',
     false,
   ),
-  mailCodeRequired: field(Type.Boolean(), 'Whether adding one needs a mailed code: there is none yet', false),
+  mailCodeRequired: field(
+    Type.Boolean(),
+    'Whether adding a second factor requires an emailed code, because there is none yet',
+    false,
+  ),
 })
 
 export const MailCodeBody = optionalBody(
-  body('MailCodeBody', 'What a code is mailed for; `factor` by default', {
+  body('MailCodeBody', 'Purpose of the code, `factor` by default', {
     for: Type.Optional(
       field(
         Type.Union([Type.Literal('factor'), Type.Literal('email'), Type.Literal('admin')]),
-        'What the code is for: the first second factor, a new email address, or a new admin',
+        'Purpose of the code: the first second factor, a new email, or a new admin',
         'email',
       ),
     ),
   }),
 )
 export const TotpBody = optionalBody(body('TotpBody', 'A new authenticator app', { mailCode: MailCode }))
-export const TotpReply = object('TotpReply', 'What the authenticator app is given', {
-  id: field(Uuid, 'The factor, which is in force once its first code is confirmed'),
+export const TotpReply = object('TotpReply', 'Secret for the authenticator app', {
+  id: field(Uuid, 'ID of the second factor, which works after you confirm its first code'),
   secret: field(
     Type.String(),
-    'In base32, to type it in; shown this once',
+    'Secret to enter by hand, in base32. Shown only once',
     'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP',
   ),
-  uri: field(Type.String(), 'The same for a QR code', 'otpauth://totp/Acme:ada%40acme.example?secret=…'),
+  uri: field(
+    Type.String(),
+    'Secret as a URI for a QR code',
+    'otpauth://totp/Acme:ada%40acme.example?secret=…',
+  ),
 })
-export const FactorParams = Type.Object({ id: field(Id, 'The factor') })
-export const ConfirmBody = body('ConfirmTotpBody', 'A code of the new authenticator app', {
-  code: field(Type.String({ minLength: 1, maxLength: 64 }), 'The 6 digits that the app shows', '492039'),
+export const FactorParams = Type.Object({ id: field(Id, 'Second factor ID') })
+export const ConfirmBody = body('ConfirmTotpBody', 'First code of the new authenticator app', {
+  code: field(Type.String({ minLength: 1, maxLength: 64 }), 'Six digits that the app shows', '492039'),
 })
 
 const RecoveryCodes = field(
   Type.Array(Type.String()),
-  'Ten codes, each of which works once in place of a factor; shown this once',
+  'Ten single-use codes that replace a second factor. Shown only once',
   ['7QK2-9F3M-X4TA-0PBN-61RE-WZ5C'],
 )
-export const ConfirmReply = object('ConfirmTotpReply', 'Recovery codes, if it is the first factor', {
+export const ConfirmReply = object('ConfirmTotpReply', 'Recovery codes, if this is the first second factor', {
   recoveryCodes: Type.Optional(RecoveryCodes),
 })
 export const PasskeyBody = body('PasskeyBody', 'A new passkey', {
   response: RegistrationResponse,
-  name: field(Type.String({ minLength: 1, maxLength: 100 }), 'What its owner calls it', 'Laptop'),
+  name: field(Type.String({ minLength: 1, maxLength: 100 }), 'Display name', 'Laptop'),
   mailCode: MailCode,
 })
-export const CreationOptionsReply = object('CreationOptionsReply', 'What a browser makes a passkey with', {
+export const CreationOptionsReply = object('CreationOptionsReply', 'Options to create a passkey', {
   passkeyOptions: Type.Object(
     {},
     {
       additionalProperties: true,
-      description: 'For `navigator.credentials.create`, as they are (WebAuthn)',
+      description:
+        'Options for `navigator.credentials.create` (WebAuthn, PublicKeyCredentialCreationOptionsJSON)',
       examples: [
         {
           challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
@@ -159,24 +171,26 @@ export const CreationOptionsReply = object('CreationOptionsReply', 'What a brows
 })
 export const PasskeyReply = object(
   'PasskeyReply',
-  'The passkey, and recovery codes if it is the first factor',
-  { id: field(Uuid, 'The factor'), recoveryCodes: Type.Optional(RecoveryCodes) },
+  'The passkey, and recovery codes if this is the first second factor',
+  { id: field(Uuid, 'Second factor ID'), recoveryCodes: Type.Optional(RecoveryCodes) },
 )
-export const RecoveryCodesReply = object('RecoveryCodesReply', 'New recovery codes; the old ones are void', {
-  recoveryCodes: RecoveryCodes,
-})
+export const RecoveryCodesReply = object(
+  'RecoveryCodesReply',
+  'New recovery codes, which replace the previous ones',
+  { recoveryCodes: RecoveryCodes },
+)
 
 const Policy = field(
   Type.Union([Type.Literal('optional'), Type.Literal('admins'), Type.Literal('everyone')]),
-  'Whose sessions must have proven a second factor',
+  'Members who must use a second factor',
   'admins',
 )
-export const PolicyBody = body('SecurityBody', 'What is to be changed', { secondFactor: Policy })
-export const PolicyReply = object('SecurityReply', 'The policy of the company, and whom each setting holds', {
+export const PolicyBody = body('SecurityBody', 'New second-factor policy', { secondFactor: Policy })
+export const PolicyReply = object('SecurityReply', 'Second-factor policy, and its effect by setting', {
   secondFactor: Policy,
-  concerned: object('Concerned', 'How many members each setting holds until they add a second factor', {
-    optional: field(Type.Integer(), 'None', 0),
+  concerned: object('Concerned', 'Number of members who would have to add a second factor, by setting', {
+    optional: field(Type.Integer(), 'Always 0', 0),
     admins: field(Type.Integer(), 'Active admins without a second factor', 1),
-    everyone: field(Type.Integer(), 'Active people without a second factor', 5),
+    everyone: field(Type.Integer(), 'Active members without a second factor, except service accounts', 5),
   }),
 })

@@ -10,7 +10,7 @@ export function sealingContext(companyId: string, factorId: string): string {
   return `authenticator-app:${companyId}:${factorId}`
 }
 
-/** Reseals secrets under former master keys, and returns their number. @throws DecryptionError */
+/** Reseals the secrets of previous master keys, and returns their number. @throws DecryptionError */
 export async function resealFactorsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   let resealed = 0
   for (let last = { companyId: NIL_ID, factorId: NIL_ID }; ; ) {

@@ -36,7 +36,7 @@ async function prepare(purpose: Purpose): Promise<Person & { token: string }> {
 
 function expectNoSuchToken(answer: Answer) {
   expectProblem(answer, [400, 'invalid_request'])
-  expect(answer.body.errors).toEqual([{ path: '/token', message: 'is unknown, used, replaced or expired' }])
+  expect(answer.body.errors).toEqual([{ path: '/token', message: 'is invalid, used, replaced, or expired' }])
 }
 
 const usersOf = ({ companyId }: { companyId: string }) =>

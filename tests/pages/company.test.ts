@@ -28,7 +28,7 @@ test('a pasted list invites each person with the role on their line', async () =
   // For an admin, the mailbox of who invites decides, unless they have a second factor.
   await press(section, 'Email me a code')
   await submit(section, { 'Code from the email': '00000000' }, 'Continue')
-  await section.getByText('is wrong, used or expired').waitFor()
+  await section.getByText('is wrong, used, or expired').waitFor()
   await section.getByText('Inviting').waitFor({ state: 'detached' })
   await submit(section, { 'Code from the email': await codeTo(admin.email) }, 'Continue')
   await say(page, 'An invitation is on its way to Eve@list.example.')

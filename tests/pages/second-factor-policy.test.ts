@@ -60,7 +60,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await say(held, 'Code from the email must be the eight digits from the email.')
   // A wrong one is told before a device makes anything.
   await submit(held, { 'Code from the email': '00000000' }, 'Continue')
-  await say(held, 'Code from the email is wrong, used or expired.')
+  await say(held, 'Code from the email is wrong, used, or expired.')
   // A page that is opened again does not need another mail.
   await held.reload()
   await heading(held, HELD)
