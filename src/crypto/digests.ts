@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { MasterKey } from '../config/forms.ts'
 import { deriveKey } from './sealing.ts'
 
-/** Keyed digests of codes: a copy of the database reveals none, and without the master key, nobody can forge one. */
+/** Keyed digests of codes: a copy of the database reveals none, and without the master key, no one can forge one. */
 
 export interface KeyedDigest {
   keyId: string

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { SERVICE_PREFIX } from './password-policy.ts'
 
-/** 256 random bits, so a fast hash is enough. With several cells, a credential starts with the name of its own (`eu1.…`). */
+/** 256 random bits, so a fast hash is enough. With several cells, a credential starts with the name of its cell (`eu1.…`). */
 
 const RANDOM = /^[A-Za-z0-9_-]{43}$/
 
@@ -38,7 +38,7 @@ const HINT_LENGTH = 4
 export function generateServicePassword(opaque: Opaque) {
   const password = `${SERVICE_PREFIX}${opaque.generate()}`
   const digest = digestServicePassword(opaque, password)
-  if (!digest) throw new Error('a service password has the form of one')
+  if (!digest) throw new Error('a new service password has no digest')
   return { password, digest, hint: password.slice(-HINT_LENGTH) }
 }
 

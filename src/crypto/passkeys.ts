@@ -11,11 +11,11 @@ interface RelyingParty {
 
 /** The lifetime of a challenge (second-factor/challenges.ts). */
 const TIMEOUT_MS = 300_000
-const MAX_ID_BYTES = 1023 // of a credential id (section 7.1, step 25)
-/** Hash, flags, counter, AAGUID, and the length of the id (section 6.1). */
+const MAX_ID_BYTES = 1023 // of a credential ID (section 7.1, step 25)
+/** Hash, flags, counter, AAGUID, and the length of the ID (section 6.1). */
 const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
 
-/** The parts that we read of AuthenticationResponseJSON and RegistrationResponseJSON (section 5.1.8). */
+/** The parts of AuthenticationResponseJSON and RegistrationResponseJSON that we read (section 5.1.8). */
 interface Credential<Response> {
   id: string
   rawId: string

@@ -32,17 +32,17 @@ export async function passwordFault(
   if (lengthOf(password) < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
   if (isTooLong(password)) return `must have at most ${MAX_LENGTH} characters`
   if (password.normalize('NFC').startsWith(SERVICE_PREFIX))
-    return `must not begin with ${SERVICE_PREFIX}, which is kept for servers; choose another beginning`
+    return `must not start with ${SERVICE_PREFIX}, which is reserved for service accounts`
   const folded = fold(password)
   if ([...spellingsOf(person.email), person.companyName, person.name ?? ''].map(fold).includes(folded)) {
-    return 'must not be the e-mail address, the name or the company name'
+    return 'must not be the email, the name, or the company name'
   }
   const { guesses, parts } = await hasher.estimate(password.normalize('NFC'), [...hintsOf(person), ...words])
   if (guesses < MIN_GUESSES) {
-    return `is too easy to guess, since it ${describe(parts)}; a few words that do not belong together are better`
+    return `is too easy to guess because it ${describe(parts)} (try a few unrelated words)`
   }
   return (await isBreached?.(password))
-    ? 'is known from a breach of another service; choose one that you have used nowhere'
+    ? 'is known from a breach (choose one that you do not use anywhere else)'
     : null
 }
 
@@ -54,12 +54,12 @@ const PATTERNS: Record<string, string> = {
   repeat: 'repeated characters',
   sequence: 'a sequence such as abc or 123',
   wordSequence: 'a sequence of words',
-  spatial: 'neighbouring keys',
+  spatial: 'neighboring keys',
   date: 'a date',
   regex: 'a year',
 }
 const DICTIONARIES: Record<string, string> = {
-  userInputs: 'a word of your e-mail address, your name, your company, or this service',
+  userInputs: 'a word from your email, your name, your company, or this service',
   'passwords-common': 'a common password',
 }
 const NAMES = /^\w*(first|last)names/i
@@ -73,7 +73,7 @@ function describe(parts: { pattern: string; dictionary: string }[]): string {
   )
   const described = [...named].filter((name) => name !== undefined)
   if (described.length === 0) return 'is short'
-  const list = new Intl.ListFormat('en-GB').format(described)
+  const list = new Intl.ListFormat('en-US').format(described)
   return `is ${described.length < named.size ? 'little more than' : 'made of'} ${list}`
 }
 

@@ -75,7 +75,7 @@ function weakestOf(text: string, hints: string[]): Estimate {
   return guesses < whole.guesses ? { guesses, parts: apart.flatMap((part) => part.parts) } : whole
 }
 
-/** zxcvbn adds this per further pattern, which would make any three strong, such as `Welcome`, `2026`, `!!`. */
+/** zxcvbn adds this for each further pattern, which would make any three strong, such as `Welcome`, `2026`, `!!`. */
 const GUESSES_PER_PATTERN = 1e4
 
 function check(text: string, hints: string[]): Estimate {

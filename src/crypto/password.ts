@@ -61,7 +61,7 @@ export function isTooLong(password: string): boolean {
   return lengthOf(password) > MAX_LENGTH
 }
 
-/** The work of zxcvbn grows at least with the square of the length, so long passwords are judged by both ends. */
+/** The work of zxcvbn grows at least with the square of the length, so only both ends of a long password are judged. */
 const MAX_SEEN = 24
 const IDLE_MS = 10_000
 

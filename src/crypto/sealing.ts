@@ -40,7 +40,7 @@ export function createSealer(
       const key = keys.get(id)
       if (!key)
         throw new DecryptionError(
-          `a value is sealed under the master key "${id}", which MASTER_KEYS does not have`,
+          `a value is sealed under the master key "${id}", which is not in MASTER_KEYS`,
         )
       const bytes = Buffer.from(encoded, 'base64url')
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
@@ -51,7 +51,7 @@ export function createSealer(
         return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
       } catch (cause) {
         throw new DecryptionError(
-          `a value does not open with the master key "${id}" of MASTER_KEYS: it was altered, or another key had that id when it was sealed`,
+          `a value cannot be decrypted with the master key "${id}" in MASTER_KEYS: it was altered, or a different key had that ID when it was sealed`,
           { cause },
         )
       }

@@ -43,7 +43,7 @@ function toSecret(secret: Buffer): Secret {
   return new Secret({ buffer: new Uint8Array(secret).buffer })
 }
 
-/** A Japanese keyboard has the prolonged sound mark (30fc) in the place of the hyphen. */
+/** Japanese keyboards have the prolonged sound mark (30fc) where others have the hyphen. */
 const IGNORED = /[\p{White_Space}\p{Dash}\p{Cf}\u30fc]/gu
 const DIGIT = /\p{Nd}/u
 

@@ -28,7 +28,7 @@ interface Options {
   /** From one IPv4 address, IPv6 /48, or known device. */
   maxPerSender?: number
   detail?: string
-  /** Whether no work can succeed now. Then all waiting calls fail. */
+  /** Whether the error means that no work can succeed. If so, all waiting calls fail. */
   isOutage?(error: unknown): boolean
 }
 
@@ -113,12 +113,12 @@ export async function createLimitedHasher(
   const hashes = createAdmission({
     ...bounds,
     slots: concurrency,
-    detail: 'Too many sign-ins at once; try again in a moment.',
+    detail: 'Too many passwords are being checked. Retry after 1 second.',
   })
   const estimates = createAdmission({
     ...bounds,
     slots: 1,
-    detail: 'Too many new passwords at once; try again in a moment.',
+    detail: 'Too many new passwords are being checked. Retry after 1 second.',
   })
   return {
     admit: (applicant) => ({

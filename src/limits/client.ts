@@ -22,7 +22,7 @@ export interface Client {
   network: string
   userAgent: string | undefined
   signal: AbortSignal
-  /** The RateLimit headers report it; with null, the limit of the guards again. */
+  /** The RateLimit headers report it; with null, they report the guards' limit again. */
   noteLimit(limit: LimitState | null): void
 }
 
@@ -45,7 +45,7 @@ export function receivedOf(request: FastifyRequest, { system }: { system: Pick<S
   return { client: clientOf(request), now: system.now() }
 }
 
-/** An IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
+/** An IPv4 address, or an IPv6 /64, because one customer has a whole /64. */
 export function networkOf(request: Pick<FastifyRequest, 'ipAddress'>): string {
   return networkOfIpAddress(request.ipAddress)
 }

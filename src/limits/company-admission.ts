@@ -46,6 +46,6 @@ export function createCompanyAdmission({ max, windowSeconds }: Limit) {
 }
 
 function tooMany(): Problem {
-  const detail = 'Too many of these requests run for your company at the same time. Retry after 1 second.'
+  const detail = 'Your company has too many of these requests in progress. Retry after 1 second.'
   return new Problem('rate_limited', detail, { retryAfterSeconds: 1 })
 }

@@ -20,7 +20,7 @@ export interface Count {
   windowEndsAt: Date
 }
 
-/** Counts each use limit by limit, until one is used up. Lock order: limits, then counters by name. */
+/** Counts each use limit by limit, until it exceeds one. Lock order: limits, then counters by name. */
 export async function countUses(db: Executor, limits: Limit[], uses: Use[]): Promise<Count[][]> {
   const now = Math.max(...uses.map((use) => use.now))
   const names = limits.map((_, level) => sql.ref(`counter_${level}`))
@@ -83,7 +83,7 @@ const SKEW_MS = 120_000
 function windowAt({ windowSeconds }: Limit, now: number) {
   const endsAt = new Date(now + windowSeconds * 1000)
   const isOver = sql`c.window_ends_at <= ${new Date(now)}`
-  // Only windows that a wrong clock started are shortened: otherwise slow clocks would end those of fast ones.
+  // Shortens only windows that a wrong clock started. Otherwise, slow clocks would end the windows of fast ones.
   const isWrong = sql`c.window_ends_at > ${new Date(endsAt.getTime() + SKEW_MS)}`
   return {
     endsAt,
@@ -92,7 +92,7 @@ function windowAt({ windowSeconds }: Limit, now: number) {
   }
 }
 
-/** Locks go level by level, then by name, as those of uses do. */
+/** Locks go level by level, then by name, as in `countUses`. */
 export interface CountedQuota extends Quota {
   level: number
 }
@@ -150,7 +150,7 @@ export function refundUse({ max }: Limit, { counter, now }: { counter: string; n
     where counter = ${counter} and window_ends_at > ${now}`
 }
 
-/** Null if the limit is not used up. */
+/** Null if the limit is not reached. */
 export function endIfUsedUp({ max }: Limit, { counter, now }: { counter: string; now: Date }) {
   return sql`(
     select window_ends_at from rate_counters

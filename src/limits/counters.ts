@@ -48,7 +48,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
   )
   const usedUpMemory = createUsedUpMemory()
 
-  /** Consumes quotas in order, until one is used up. */
+  /** Consumes quotas in order, until one is exceeded. */
   async function consumeInOrder(quotas: Quota[], now: number) {
     const counts = await uses(quotas.map(({ limit }) => limit))({ counters: quotas.map(counterOf), now })
     const reached = quotas.flatMap(({ limit }, index) => {
@@ -149,7 +149,7 @@ function stateOf(limit: Limit, left: number, endsAt: number, now: number): Limit
 const REMEMBERED_MS = 1_000
 const MAX_REMEMBERED = 10_000
 
-/** Spares the statements of a flood, and the rows of the 65,536 networks of an IPv6 /48. */
+/** In a flood, this avoids statements, and rows for the 65,536 networks of an IPv6 /48. */
 function createUsedUpMemory() {
   const usedUp = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
   return {

@@ -18,8 +18,8 @@ const hasher = await createPasswordHasher()
 const person = { email: 'someone@xn--rhre-5qa.de', companyName: 'Ämter & Söhne GmbH', name: 'Grace Hopper' }
 const TOO_SHORT = 'must have at least 8 characters'
 const TOO_LONG = 'must have at most 128 characters'
-const IS_CONTEXT = 'must not be the e-mail address, the name or the company name'
-const WORD = 'a word of your e-mail address, your name, your company, or this service'
+const IS_CONTEXT = 'must not be the email, the name, or the company name'
+const WORD = 'a word from your email, your name, your company, or this service'
 
 test.each([
   ['7', 'k9#Lq2!', TOO_SHORT],
@@ -42,7 +42,7 @@ test.each([
   ['abcabcabcabcabcabc', 'repeated characters'],
   [`${'z'.repeat(127)}!`, 'little more than repeated characters'],
   ['abcdefghijklmn', 'a sequence such as abc'],
-  ["sdfghjkl;'", 'neighbouring keys'],
+  ["sdfghjkl;'", 'neighboring keys'],
   ['1984-05-23', 'a date'],
   ['someone2026', `${WORD} and a year`],
   ['söhne1234', WORD],
@@ -62,7 +62,7 @@ test.each([
     () => new Error(''),
     (error: Error) => error,
   )
-  expect(message).toMatch(/is too easy to guess, since it is /)
+  expect(message).toMatch(/is too easy to guess because it is /)
   expect(message).toContain(what)
   expect(message.toLowerCase()).not.toContain(password.toLowerCase())
 })
@@ -207,9 +207,9 @@ describe('with a service of breached passwords', () => {
   })
 })
 
-test('a new password cannot begin with gsp_, an existing one still works', async () => {
+test('a new password cannot start with gsp_, an existing one still works', async () => {
   const FORM = 'gsp_ and a few words more'
-  expect(await passwordFault(FORM, person, { hasher })).toContain('must not begin with gsp_')
+  expect(await passwordFault(FORM, person, { hasher })).toContain('must not start with gsp_')
   expect(await passwordFault('Gsp_ and a few words more', person, { hasher })).toBeNull()
   const { service } = await useSharedService()
   const admin = await service.addCompany()

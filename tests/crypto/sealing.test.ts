@@ -37,9 +37,9 @@ test('a sealed value opens only in its context and under its key (ASVS 11.3.3)',
   for (const context of ['signing-secret:two:3', 'signing-secret:one:4', CONTEXT.slice(0, -1)])
     expect(() => sealer.open(sealed, context)).toThrow()
   const impostor = createSealer([{ ...second, id: first.id }], randomBytes)
-  expect(() => impostor.open(sealed, CONTEXT)).toThrow('it was altered, or another key had that id')
+  expect(() => impostor.open(sealed, CONTEXT)).toThrow('it was altered, or a different key had that ID')
   expect(() => createSealer([second], randomBytes).open(sealed, CONTEXT)).toThrow(
-    'a value is sealed under the master key "first", which MASTER_KEYS does not have',
+    'a value is sealed under the master key "first", which is not in MASTER_KEYS',
   )
 })
 

@@ -84,6 +84,6 @@ test('a rotation with a wrong master key changes nothing', async () => {
   const impostor = NEW?.replace('new:', 'old:')
   const before = await storedKeys()
   const rotation = rotateKeys({ db, sealer: sealerOf(impostor), system: clock })
-  await expect(rotation).rejects.toThrow('does not open with the master key "old" of MASTER_KEYS')
+  await expect(rotation).rejects.toThrow('cannot be decrypted with the master key "old" in MASTER_KEYS')
   expect(await storedKeys()).toEqual(before)
 })
