@@ -10,7 +10,7 @@ import type { System } from '../system.ts'
 import { lockSession } from './repository.ts'
 import { type Session, type SessionIds, sessionEnded } from './session.ts'
 
-/** A change takes its locks first, then checks the permission: a change that it waited for may have revoked it. */
+/** A change takes its locks first, then checks the permission, because a change that it waited for may have revoked it. */
 
 export type ActContext = Pick<Context, 'db' | 'system'> & {
   operatorName?: string | undefined
@@ -34,7 +34,7 @@ export function actorOf(
   return { session: request.session, client: clientOf(request), now: system.now() }
 }
 
-/** Bounds the rows that the changes of a user leave. @throws Problem rate_limited */
+/** Bounds the rows that a user's changes leave behind. @throws Problem rate_limited */
 export async function countChange(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   actor: Actor,
@@ -45,9 +45,9 @@ export async function countChange(
 }
 
 interface Terms<Locked> {
-  /** Null for what every user may do. */
+  /** Null if every user may do it. */
   permission: string | null
-  /** Takes all locks that can be waited for. */
+  /** Takes all locks that can block. */
   lock(tx: Tx, companyId: string): Promise<Locked>
 }
 
@@ -131,6 +131,6 @@ export async function requireActor(
   if (permission !== null && !permissions.includes(permission))
     throw new Problem(
       'permission_denied',
-      `This needs the permission ${permission}, which you no longer have.`,
+      `You no longer have the permission ${permission}. Ask an admin of your company for access.`,
     )
 }

@@ -16,7 +16,7 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** No Clear-Site-Data: `cookies` also deletes the device cookie and those of sibling domains, and `cache` takes seconds. */
+/** No Clear-Site-Data: `cookies` also deletes the device cookie and cookies of sibling domains, and `cache` takes seconds. */
 export function clearSessionCookie(reply: FastifyReply): void {
   // The plugin's clearCookie does nothing in an onSend hook.
   const gone = { ...ATTRIBUTES, expires: new Date(0), maxAge: 0 }
@@ -49,7 +49,10 @@ function readCookies({ headers }: FastifyRequest, name: string): string[] {
 export function readSessionCookie(request: FastifyRequest): string | undefined {
   const [cookie, ...others] = readSessionCookies(request)
   if (others.length > 0)
-    throw new Problem('invalid_token', 'There are two session cookies; clear them and sign in.')
+    throw new Problem(
+      'invalid_token',
+      'The request has more than one session cookie. Clear your cookies and sign in again.',
+    )
   return cookie
 }
 
@@ -63,7 +66,7 @@ export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, 
   done(null, payload)
 }
 
-/** Then the cookie is ignored: browsers add it to requests with an access token. */
+/** If true, the cookie is ignored, because browsers add it to requests with an access token. */
 function hasAuthorization({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined
 }
@@ -78,7 +81,9 @@ export function requireSameSite({ headers }: FastifyRequest, { publicUrl, dashbo
   const { origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && dashboardOrigins.includes(origin)) return
   if (site === undefined ? origin === undefined || origin === publicUrl : site === 'same-origin') return
-  throw crossSite('The request comes from a page of another site, which may not use cookies.')
+  throw crossSite(
+    'The request comes from a page on a different site. Send it from this site or from an allowed origin.',
+  )
 }
 
 const SAFE_METHODS = ['GET', 'HEAD']
@@ -98,12 +103,12 @@ export function requireSameSiteToForward(request: FastifyRequest, site: Site): v
   const { origin, 'sec-fetch-site': fetchSite } = request.headers
   if (origin === undefined && fetchSite === undefined)
     throw crossSite(
-      'The request is not known to be a plain GET or HEAD, and has neither Origin nor Sec-Fetch-Site. Check which headers the proxy passes on.',
+      'The proxy did not identify the request as a plain GET or HEAD, and it has neither Origin nor Sec-Fetch-Site. Check which headers the proxy forwards.',
     )
   requireSameSite(request, site)
 }
 
-/** Other sites can open a WebSocket by GET, and it can change anything (RFC 6455, section 10.2). */
+/** Other sites can open a WebSocket with a GET request, and it can change anything (RFC 6455, section 10.2). */
 function isHandshake({ headers }: FastifyRequest): boolean {
   return (
     headers.upgrade !== undefined ||
@@ -116,7 +121,7 @@ function crossSite(detail: string): Problem {
   return new Problem('cross_site_request', detail)
 }
 
-/** Then the browser drops all cookies of the response. */
+/** If true, the browser drops all cookies of the response. */
 export function isFromAnotherSite({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'
 }
@@ -168,12 +173,15 @@ export function sessionChanged(): Problem {
   )
 }
 
-/** Of the only `Authorization: Bearer` header (RFC 6750, section 2.1). @throws Problem missing_credentials */
+/** The token of the only `Authorization: Bearer` header (RFC 6750, section 2.1). @throws Problem missing_credentials */
 export function readBearer(request: FastifyRequest): string {
   const [token = '', ...others] = headerValues(request.raw, 'authorization')
   const [, bearer] = /^Bearer +(\S+)$/i.exec(token) ?? []
   if (!bearer || others.length > 0) {
-    throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
+    throw new Problem(
+      'missing_credentials',
+      'The request has no valid Authorization header. Send one, as `Authorization: Bearer <token>`.',
+    )
   }
   return bearer
 }

@@ -5,7 +5,7 @@ import { counterOf, type Quota } from '../limits/client.ts'
 import { endIfUsedUp } from '../limits/counters-repository.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
-/** An end is final: no row with `ended_at` is updated, and no epoch moves back. Lock order: company, user, session. */
+/** An end is final: no row with `ended_at` is updated, and epochs only increase. Lock order: company, user, session. */
 
 /** Clocks differ: another instance could still extend a session that has expired by this clock. */
 const CLOCK_SLACK_MS = 3_600_000
@@ -103,7 +103,7 @@ export async function endCookieSessionAcrossCompanies(db: Executor, cookieHash: 
     .executeTakeFirst()
 }
 
-/** False if the user has no live session with this id. */
+/** False if the user has no live session with this ID. */
 export async function endSessionOfUser(
   db: Executor,
   companyId: string,
@@ -118,7 +118,7 @@ export async function endSessionOfUser(
   return numUpdatedRows > 0n
 }
 
-/** Unless the quota has a use left, because one was refunded. Returns the email of the session's user if this ended it. */
+/** Ends the session, unless a refund has left a use in the quota. Returns the user's email if it ended. */
 export async function endIfGuessed(
   tx: Tx,
   companyId: string,

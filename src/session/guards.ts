@@ -26,7 +26,7 @@ import {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Perhaps of an ended session. Set by the credential guard. */
+    /** Its session may have ended. Set by the credential guard. */
     credential: Credential
     /** Read from the database for this request. Set by the session guard. */
     session: Session
@@ -39,7 +39,7 @@ const SECURITY = [{ accessToken: [] }, { sessionCookie: [] }]
 const DEPENDENCIES = ['memory-limits', 'observe', 'responses']
 const READS = ['GET', 'HEAD']
 
-/** Admits genuine credentials, even of ended sessions: the statement of the route must refuse those. */
+/** Admits genuine credentials, even of ended sessions, so the route's statement must refuse those. */
 async function credential(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system, tokens } = context
   app.addHook('onRoute', (route) => {
@@ -116,8 +116,8 @@ async function enrolment(app: FastifyInstance): Promise<void> {
     throw new Problem(
       'second_factor_enrolment_required',
       session.secondFactors.length === 0
-        ? 'Your company asks for a second factor: add one under /auth/second-factors.'
-        : 'Your company asks for a second factor: prove yours at /auth/reauthenticate.',
+        ? 'Your company requires a second factor. Add one at /auth/second-factors.'
+        : 'Your company requires a second factor. Confirm yours with POST /auth/reauthenticate.',
     )
   })
 }

@@ -37,7 +37,7 @@ function keyOf({ kind, digest }: KnownClient): string {
   return `${kind} ${digest.toString('hex')}`
 }
 
-/** By each master key; the first is in use. */
+/** One digest per master key. The first key is the current one. */
 function networksOf({ networkKeys }: Pick<Context, 'networkKeys'>, companyId: string, network: string) {
   return networkKeys.map((key): KnownClient => {
     const digest = createHmac('sha256', key).update(`${companyId} ${network}`).digest()
@@ -45,7 +45,7 @@ function networksOf({ networkKeys }: Pick<Context, 'networkKeys'>, companyId: st
   })
 }
 
-/** For a network that was proven without a sign-in. */
+/** For a network that a member used without signing in, such as to reset a password. */
 export async function learnNetwork(
   context: Pick<Context, 'networkKeys'>,
   tx: Tx,
@@ -82,7 +82,7 @@ export function recognize(
   const learns: KnownClient[] = []
   const [network] = networks
   if (network && !isFresh(networkKnownUntil)) learns.push(network)
-  // An unknown value is replaced: an attacker could have planted it.
+  // An unknown value is replaced, because an attacker could have planted it.
   const cookie = mode === 'cookie' ? (isKnownDevice && deviceCookie) || opaque.generate() : null
   const deviceDigest = cookie && opaque.hash(cookie)
   if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })

@@ -73,7 +73,10 @@ export async function endOwnSession(
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
     if (!(await endSessionOfUser(tx, companyId, { userId, sessionId, now: new Date(now) })))
-      throw new Problem('not_found', 'You have no live session with this id.')
+      throw new Problem(
+        'not_found',
+        'You have no active session with this ID. List your sessions with GET /auth/sessions.',
+      )
     await actIn(tx, system, { companyId, userId, sessionId }, { client, now }).audit('session_end')
   })
 }

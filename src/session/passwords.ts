@@ -31,16 +31,16 @@ interface Guesser {
 
 export interface Guess {
   ofNetwork: LimitState
-  /** Null if the limit was used up before. */
+  /** Null if the limit was already reached. */
   ofAccount: LimitState | null
-  /** Then even the correct password fails, after the same work. */
+  /** If true, even the correct password fails, after the same work. */
   isBarred: boolean
   uses: CountedQuota[]
 }
 
 /**
- * A guess counts before the password is checked, so that parallel guesses cannot exceed a limit. When all networks together
- * have used up the account's limit, only known clients can sign in. @throws Problem rate_limited
+ * A guess counts before the password is checked, so that parallel guesses cannot exceed a limit. Once all networks together
+ * have reached the account's limit, only known clients can sign in. @throws Problem rate_limited
  */
 export async function countGuess(
   { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
@@ -73,7 +73,7 @@ export async function countGuess(
   }
 }
 
-/** Refunds the guess unless it was wrong (null) or its own statement did. An attempt that throws is not a guess. */
+/** Refunds the guess unless it was wrong (null) or its own statement refunded it. An attempt that throws is not a guess. */
 export async function tryGuess<Result>(
   { counters }: Pick<Context, 'counters'>,
   { uses }: Guess,

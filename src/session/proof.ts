@@ -17,7 +17,7 @@ export interface ProofRequest extends Received {
 
 export type Renewed = { cookie: string } | Refreshed
 
-/** Locks the user and consumes the proof; false if it is no longer valid. */
+/** Locks the user and consumes challenge and factor. False if they are no longer valid. */
 export type Consume = (tx: Tx) => Promise<boolean>
 
 interface Proof {
@@ -25,10 +25,10 @@ interface Proof {
   consume?: Consume | undefined
 }
 
-/** A proof that was given before can only repeat its response. */
+/** A repeated request can only get the same response again. */
 type Cause = Proof | 'given_before'
 
-/** Null, with nothing changed, if the proof could not be consumed. @throws Problem as a refresh */
+/** Null, with nothing changed, if `cause` is invalid. @throws the problems of a refresh */
 export async function renewCredentials(
   context: Context,
   session: Session,

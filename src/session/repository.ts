@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
 import { hasEnded, isNotEnded, isOfThisEpoch, type KnownClient, learning } from './session-fragments.ts'
 
-/** Servers that sign in instead of refreshing can have very many. */
+/** Service accounts that sign in instead of refreshing can have very many sessions. */
 const MAX_LISTED = 1_000
 
 /** Last used first. */
@@ -30,7 +30,7 @@ export async function listSessions(db: Executor, companyId: string, userId: stri
     .execute()
 }
 
-/** The current permissions; undefined if the session has ended. Take locks that can be waited for in earlier statements. */
+/** The current permissions; undefined if the session has ended. Take locks that can block in earlier statements. */
 export async function lockSession(
   tx: Tx,
   companyId: string,
@@ -69,7 +69,7 @@ export async function proveByCookie(
   return rows.length > 0
 }
 
-/** Leaves the time of the proof unchanged. */
+/** Leaves `auth_time` unchanged. */
 export async function storeMethods(tx: Tx, companyId: string, sessionId: string, amr: string[]) {
   await sql`
     update sessions s set amr = ${amr}::text[]

@@ -63,8 +63,8 @@ const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${keyOfUse} and l.db_now < ${timeOfUse} + make_interval(secs => ${idempotencyWindowSeconds}))`
 
 /**
- * The generation that a proof starts from: the current one, or for a retry (it has the key of the last rotation) the one
- * before. If a refresh used that key, `auth_time` and `issued_at` differ, and it is a conflict.
+ * The generation that a re-authentication starts from: the current one, or the previous one for a retry, which has the key of
+ * the last rotation. If a refresh used that key, `auth_time` and `issued_at` differ, and it is a conflict.
  */
 export const generationOfProof = ({ idempotencyWindowSeconds }: RotationPolicy) => sql`
   s.generation - coalesce(i.key = s.recent_keys[cardinality(s.recent_keys)]

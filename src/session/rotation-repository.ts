@@ -22,12 +22,12 @@ export interface Rotation {
   companyId: string
   sessionId: string
   userId: string
-  /** Null for a proof, which comes with an access token. */
+  /** Null for a re-authentication, which comes with an access token. */
   generation: number | null
   /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal. */
   key: string | null
   now: Date
-  /** Of the audit entry about reuse or a race, and of the email about reuse. */
+  /** For the audit entry about reuse or a race, and the email about reuse. */
   auditId: string
   ipAddress: string
 }
@@ -66,8 +66,8 @@ const sessionAfter = aliased('d', {
 })
 
 /**
- * One outcome per item, in order; null if there is no such session. Two items must not name the same session. Ages are by the
- * database's clock: those of instances differ by more than `raceSeconds`. `locked` comes first, so the verdict stays true.
+ * One outcome per item, in order; null if there is no such session. Items must name different sessions. Ages are by the clock
+ * of the database, because instances' clocks differ by more than `raceSeconds`. `locked` is first, so the verdict stays true.
  */
 export function createRotation(db: Executor, policy: RotationPolicy, proof?: Proof) {
   const decision = rotationOf(policy, proof)

@@ -98,19 +98,19 @@ export async function toAnswer(
     case 'conflict':
       throw new Problem(
         'idempotency_conflict',
-        'This Idempotency-Key was used with an earlier token of the session; send a new key with each token.',
+        'This Idempotency-Key was used with an earlier token of the session. Send a new key with each token.',
       )
     case 'limited':
       throw rateLimited({ ...limit, remaining: 0 })
     case 'raced':
       throw new Problem(
         'refresh_token_reused',
-        'Another request used this token a moment ago; go on with the token that it received.',
+        'Another request used this token a moment ago. Use the token from its response.',
       )
     case 'reused':
       throw new Problem(
         'refresh_token_reused',
-        'This token was used before, so the session has ended to be safe; sign in again.',
+        'This token was already used, so its session was ended for safety. Sign in again.',
         { reason: 'refresh_reuse' },
       )
     case 'unknown':

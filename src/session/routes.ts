@@ -28,9 +28,9 @@ const refreshing: Routes<Context> = async (app, { context }) => {
       config: { countedAs: 'refreshes' },
       ...operation({
         operationId: 'refresh',
-        summary: 'Exchange the refresh token for its successor',
+        summary: 'Exchange a refresh token',
         description:
-          'Send a random `Idempotency-Key` with every refresh, and the same one when you retry: a lost answer can then be had again.',
+          'Returns a new access token and a new refresh token. A refresh token works once. Send a random `Idempotency-Key` with each refresh, and the same one when you retry: if the response was lost, you get the same refresh token again.',
         tags: ['authentication'],
         security: [{ refreshToken: [] }],
         headers: RefreshHeaders,
@@ -65,8 +65,9 @@ const loggingOut: Routes<Context> = async (app, { context }) => {
     '/auth/logout',
     operation({
       operationId: 'logout',
-      summary: 'End the session, or with `scope=all` all sessions of the user',
-      description: 'After the answer, no instance accepts a credential of the session.',
+      summary: 'Sign out',
+      description:
+        'Ends the session, or with `scope=all` all sessions of the user. As soon as it returns, every instance rejects the credentials of the ended sessions.',
       tags: ['authentication'],
       querystring: LogoutQuery,
       response: { 204: Type.Null() },
@@ -92,8 +93,9 @@ const current: Routes<Context> = async (app) => {
     '/auth/session',
     operation({
       operationId: 'getSession',
-      summary: 'The session, its user and what they may do now',
-      description: 'For an access token or the cookie; a page restores itself with it.',
+      summary: 'Get the current session',
+      description:
+        'Accepts an access token or the cookie. Returns the user and their current permissions, so that a page can restore its state.',
       response: { 200: SessionReply },
     }),
     async ({ session }) => toSessionReply(session),
@@ -106,8 +108,9 @@ const own: Routes<Context> = async (app, { context }) => {
     '/auth/sessions',
     operation({
       operationId: 'listSessions',
-      summary: "The user's live sessions, those used last first; at most 1 000",
-      description: 'With the browser or program, and the IP address, that opened each.',
+      summary: 'List your sessions',
+      description:
+        'Returns at most 1,000 active sessions, most recently used first, each with the user agent and IP address that started it.',
       response: { 200: SessionsReply },
     }),
     async ({ session }) => {
@@ -128,9 +131,9 @@ const own: Routes<Context> = async (app, { context }) => {
     '/auth/sessions/:id',
     operation({
       operationId: 'endSession',
-      summary: "End one of the user's own sessions",
+      summary: 'End one of your sessions',
       description:
-        'Another one than that which asks needs a recent proof. A session of somebody else is answered like one that does not exist.',
+        'Ending a session other than the current one requires recent authentication. A session of a different user returns 404.',
       params: SessionParams,
       response: responses({ 204: Type.Null() }, 'not_found', 'reauthentication_required'),
     }),

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 const condition = sql<boolean>
 
 /**
- * A session has the epochs of its user, company, and password: one write to an epoch ends all older sessions. A replaced
+ * A session stores the epochs of its user, company, and password, so one write to an epoch ends all older sessions. A replaced
  * password can work for a while, by the database's clock, because the clocks of instances differ.
  */
 
@@ -42,7 +42,7 @@ export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }
 
-/** Not by `ended_at`: the planner could take the index of live sessions for an ID, and read all of the company's. */
+/** Avoids `ended_at`: for a session ID, the planner could choose the index of live sessions, and read all of the company's. */
 export function isNotEnded(s: string) {
   return condition`${sql.ref(`${s}.end_reason`)} is null`
 }
@@ -52,13 +52,13 @@ export interface KnownClient {
   digest: Buffer
 }
 
-/** Of one member: until when, in RFC 3339, by `keyOf`. Null if there are none. */
+/** When one member's known clients expire (RFC 3339), by `keyOf`. Null if there are none. */
 export type KnownUntil = Record<string, string> | null
 
-/** Per member, of networks and of devices. A new one replaces the oldest. */
+/** Per member and kind. A new client replaces the oldest of its kind. */
 const MAX_KNOWN = 20
 
-/** For user `u`. All of them: digests depend on the company, which a handle reveals only in the same statement. */
+/** All known clients of user `u`: digests depend on the company, which a handle reveals only in the same statement. */
 export const knownUntilColumn = sql`
   (select json_object_agg(k.kind || ' ' || encode(k.digest, 'hex'), k.known_until) from known_clients k
     where k.company_id = u.company_id and k.user_id = u.user_id) as "knownUntil"`

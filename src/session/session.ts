@@ -27,7 +27,7 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
 
 export type SessionIds = Pick<Session, 'companyId' | 'userId' | 'sessionId'>
 
-/** In milliseconds, or 0, which is never recent. The older one counts, so a token from before a proof gains nothing. */
+/** In milliseconds, or 0, which is never recent. The older one counts, so earlier tokens gain nothing. */
 export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>, claims?: { auth_time?: number }): number {
   const ofSession = provenAt?.getTime() ?? 0
   return claims ? Math.min((claims.auth_time ?? 0) * 1000, ofSession) : ofSession
@@ -42,7 +42,7 @@ function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
   return methodsOf(session).includes('mfa')
 }
 
-/** Whether the company's policy requires a second factor that the session has not proven. */
+/** Whether the company's policy requires a second factor that the session has not used. */
 export function mustEnroll(session: Session): boolean {
   return isConcerned(session) && !hasSecondFactor(session)
 }
@@ -52,7 +52,7 @@ export function requirePermission({ permissions }: Pick<Session, 'permissions'>,
   if (permissions.includes(permission)) return
   throw new Problem(
     'permission_denied',
-    `This needs the permission ${permission}, which your role does not have.`,
+    `Your role does not have the permission ${permission}. Ask an admin of your company for access.`,
   )
 }
 
@@ -67,7 +67,7 @@ export function requireRecentAuthentication(
   if (session.userKind === 'service' || (isWhole && now - provenAt <= RECENT_MS)) return
   throw new Problem(
     'reauthentication_required',
-    'This needs you to prove again who you are, since that was more than 15 minutes ago, or without your second factor: POST /auth/reauthenticate, then try again.',
+    'This request requires authentication within the last 15 minutes, with your second factor if you have one. Call POST /auth/reauthenticate, then retry.',
   )
 }
 
@@ -96,7 +96,7 @@ export function endReasonOf(session: EndState, now: number): EndReason | null {
 
 export function sessionEnded(reason?: EndReason, logContext: RefusalContext = {}): Problem {
   const extras = { logContext, ...(reason && { reason }) }
-  return new Problem('session_ended', 'The session has ended; sign in again.', extras)
+  return new Problem('session_ended', 'The session has ended. Sign in again.', extras)
 }
 
 export function logContextOf({ companyId, userId, sessionId }: SessionIds): SessionIds {

@@ -6,9 +6,9 @@ import { queueMail } from '../mail/service.ts'
 import { NIL_ID, newId } from '../system.ts'
 import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './repository.ts'
 
-/** A correct password without its second factor may have leaked, so the member is told. */
+/** A correct password without its second factor may have leaked, so the member gets an email. */
 
-/** Time to start again: a completed sign-in consumes the challenges of its network. */
+/** Time to retry: a completed sign-in consumes the challenges of its network. */
 const GRACE_MS = 15 * 60_000
 const MAX = 200
 const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
@@ -45,7 +45,7 @@ async function settle(
     const begun = await deleteLapsed(tx, companyId, userId, until)
     const [first] = begun
     if (!first) return
-    // These sums are of past minutes, so no sign-in waits for their locks.
+    // These sums are for past minutes, so no sign-in waits for their locks.
     await recordRefusedSignIns(
       tx,
       begun.map((one) => ({ ...one, ...REFUSAL, companyId, userId, mailId: newId(system) })),

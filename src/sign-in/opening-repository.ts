@@ -14,7 +14,7 @@ export interface NewSession extends Session {
   network: string
   /** The hash that the password matched; null for other credentials. */
   passwordHash: string | null
-  /** Of a service password, or else 0. */
+  /** For a service password; otherwise 0. */
   passwordEpoch: number
   learns: KnownClient[]
   knownUntil: Date
@@ -46,14 +46,14 @@ const sessionTable = itemTable<NewSession>({
   superseded_audit_id: ['uuid', ({ supersededAuditId }) => supersededAuditId],
 })
 
-/** The most that one statement ends for a user. More than it opens only after the limit was lowered. */
+/** The most sessions that one statement ends for a user. It ends more than it opens only after the limit was lowered. */
 const MAX_SUPERSEDED = 1_000
 /** All servers of a service account share its limit. */
 const SERVICE_FACTOR = 10
 
 /**
- * Returns whether each session opened, in order: false if user or company is inactive, or the password has changed. Both stay
- * locked, so that an end of all sessions comes either before, with its epoch in the new session, or after, and ends that too.
+ * Returns whether each session opened, in order: false if the user or company is inactive, or the password has changed. Both
+ * stay locked. So an end of all sessions either precedes the new session, which has the new epoch, or follows and ends it too.
  */
 export async function insertSessions(
   db: Executor,
@@ -206,7 +206,7 @@ function learningOf(sessions: NewSession[]) {
     ), ${learning}`
 }
 
-/** Sums up the sign-ins of service accounts, which have many servers, and stores to the hour when a password was used. */
+/** Aggregates the sign-ins of service accounts, which run on many servers, and stores the hour of the last use. */
 function summingOf(sessions: NewSession[]) {
   if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
   return sql`, of_fleets as (

@@ -22,7 +22,7 @@ interface Opening extends Received {
   amr: string[]
   /** Counters that counted the correct password as a guess. */
   refunds: CountedQuota[]
-  /** Of a service password. */
+  /** For a service password. */
   passwordEpoch?: number
 }
 

@@ -43,7 +43,7 @@ interface Answer extends Received {
 
 type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
 
-/** `used`: the factor was used before, or removed. */
+/** `used`: the factor was already used, or was removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
 
 /** `effect` must consume challenge and factor. @throws Problem rate_limited, session_ended */
@@ -64,7 +64,7 @@ export async function answerChallenge<Result extends object>(
     const result = verified ? await effect(verified) : 'wrong'
     if (typeof result === 'object') return { result, limit }
     if (result === 'challenge_gone') return { failed: 'challenge', limit }
-    // A correct app code that was used before is not a guess. Used recovery codes are deleted, so they look wrong.
+    // A correct app code that was already used is not a guess. Used recovery codes are deleted, so they look wrong.
     isGuess = given.method === 'recovery_code' || result === 'wrong'
     await recordWrong(context, answer, isGuess ? limit : undefined)
     return { failed: 'wrong', limit }
@@ -76,7 +76,7 @@ export async function answerChallenge<Result extends object>(
   }
 }
 
-/** At sign-in, passkeys are not counted: they cannot be guessed. */
+/** At sign-in, passkeys are not counted, because they cannot be guessed. */
 function countedOf(
   context: Pick<Context, 'config'>,
   { member: { companyId, userId }, given, sessionId }: Answer,
@@ -122,7 +122,7 @@ export async function verifyPasskey(
   return assertion && { method: 'passkey', amr: methodValuesOf(use.passkey), factorId, ...assertion }
 }
 
-/** Lock the member first. False if the factor was used before, or removed. */
+/** Lock the member first. False if the factor was already used, or was removed. */
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
   tx: Tx,
@@ -163,7 +163,7 @@ async function recordWrong(
   await voidPassword(context, member, wrongCodes, { client, now })
 }
 
-/** Guessing codes takes the password, so after too many wrong ones it stops working, and all sessions end. */
+/** Anyone who guesses codes has the password, so after too many wrong codes it stops working, and all sessions end. */
 export async function voidPassword(
   { db, system }: Pick<Context, 'db' | 'system'>,
   { companyId, userId, email: recipient }: MemberIds & { email: string },
@@ -186,7 +186,7 @@ export async function voidPassword(
   })
 }
 
-/** Only the session counts wrong re-authentications: its thief cannot lock the user out of sign-in. */
+/** Wrong re-authentications count only for the session, so that its thief cannot lock the user out of sign-in. */
 
 function limitOfSession(
   { config: { limits } }: Pick<Context, 'config'>,
@@ -195,7 +195,7 @@ function limitOfSession(
   return [limits.wrongReauthentications, [companyId, sessionId]]
 }
 
-/** Refunded unless the result is null. @throws Problem rate_limited */
+/** Refunds the use unless the result is null. @throws Problem rate_limited */
 export async function countSessionGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,
   session: SessionIds,

@@ -85,7 +85,7 @@ async function requirePassword(context: Context, session: Session, password: str
   const about = { action: 'reauthenticate', outcome: 'refused', actor, sessionId, ipAddress }
   const entry = newEntry(context.system, new Date(now), about)
   await recordSessionGuess(context, session, { ...request, limit }, (tx) => appendAudit(tx, companyId, entry))
-  throw wrongAt('password', 'is wrong', limit)
+  throw wrongAt('password', 'is wrong', 'The password is wrong. Try again.', limit)
 }
 
 /** @throws Problem factor_required, session_ended */
@@ -95,7 +95,8 @@ export async function beginProofByPasskey(
   request: Pick<ProofRequest, 'client' | 'now'>,
 ): Promise<{ challenge: string; passkeyOptions: object }> {
   const { challenge, passkeyOptions } = await issueProofChallenge(context, session, false, request)
-  if (!passkeyOptions) throw new Problem('factor_required', 'You have no passkey; prove it by your password.')
+  if (!passkeyOptions)
+    throw new Problem('factor_required', 'You have no passkey. Re-authenticate with your password instead.')
   return { challenge, passkeyOptions }
 }
 
@@ -115,7 +116,7 @@ async function proveBySecondFactor(
   const methods = begun.isPasswordProven ? BY_PASSWORD : []
   if (isAnswer(begun.answeredBy)) return await repeat()
   if (!begun.isPasswordProven && given.method !== 'passkey')
-    throw invalidField('method', 'must be passkey, since the password was not given')
+    throw invalidField('method', 'must be passkey, because the challenge was issued without a password')
   const answered = await answerChallenge(
     context,
     { member: session, given, challenge, hash, sessionId, client, now },
@@ -127,9 +128,10 @@ async function proveBySecondFactor(
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
   const { failed, limit } = answered
   if (failed === 'challenge') throw deadChallenge(limit)
-  throw given.method === 'passkey'
-    ? wrongAt('response', 'is not accepted', limit)
-    : wrongAt('code', 'is wrong', limit)
+  if (given.method === 'passkey')
+    throw wrongAt('response', 'is not accepted', 'The passkey was not accepted. Try again.', limit)
+  const detail = 'The code is wrong or was already used. Send the next code.'
+  throw wrongAt('code', 'is wrong or was already used', detail, limit)
 
   async function renew(verified: Verified): Promise<Effect<Renewed>> {
     let failed: 'challenge_gone' | 'used' = 'used'
@@ -151,7 +153,7 @@ async function proveBySecondFactor(
     return answeredBy.length > 0 && digest !== null && digest.equals(answeredBy)
   }
 
-  /** The proof was consumed when it renewed the credentials. */
+  /** The first request has already consumed the factor. */
   async function repeat(): Promise<Renewed> {
     const renewed = await renewCredentials(context, session, request, 'given_before')
     if (!renewed) throw deadChallenge()
@@ -167,11 +169,12 @@ function digestOf(given: Proof | GivenProof, { idempotencyKey, cookie }: ProofRe
     .digest()
 }
 
-function wrongAt(field: string, message: string, limit?: LimitState): Problem {
+function wrongAt(field: string, message: string, detail: string, limit?: LimitState): Problem {
   const errors = [{ path: `/${field}`, message }]
-  return new Problem('invalid_request', `${field} ${message}`, { errors, ...(limit && { limit }) })
+  return new Problem('invalid_request', detail, { errors, ...(limit && { limit }) })
 }
 
 function deadChallenge(limit?: LimitState): Problem {
-  return wrongAt('challenge', 'is unknown, used or expired, or has had its tries: begin again', limit)
+  const detail = 'The challenge is invalid, used, expired, or out of tries. Start again.'
+  return wrongAt('challenge', 'is invalid, used, expired, or out of tries', detail, limit)
 }

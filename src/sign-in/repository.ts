@@ -7,7 +7,7 @@ import type { CompanyStatus } from '../database/schema.ts'
 import { isPasswordOver, type KnownUntil, knownUntilColumn } from '../session/session-fragments.ts'
 import { NIL_ID } from '../system.ts'
 
-/** Accounts that sign-ins name, one statement for many; and challenges that expired unanswered. */
+/** Accounts that sign-ins name, in one statement for many, and challenges that expired unanswered. */
 
 const DAY_MS = 86_400_000
 
@@ -15,7 +15,7 @@ export interface SignInItem {
   companyId: string | null
   handle: string | null
   email: string
-  /** Of a service password. */
+  /** For a service password. */
   digest: Buffer | null
 }
 
@@ -32,10 +32,10 @@ export interface Candidate {
   companyStatus: CompanyStatus | null
   /** With a service password, only the account that has it. */
   identity: Identity | null
-  /** The user with the email, whatever the password. */
+  /** The user with this email, whatever the password. */
   named: Pick<Identity, 'userId' | 'userStatus'> | null
   knownUntil: KnownUntil
-  /** Of the matching service password, if it still works. */
+  /** The epoch of the matching service password, if it still works. */
   passwordEpoch: number | null
 }
 
@@ -48,7 +48,7 @@ type Row = {
   passwordEpoch: number | null
 } & (Identity | { [Name in keyof Identity]: null })
 
-/** For items `i`. Known and unknown emails cost the same work: no hash hides a difference in time. */
+/** For items `i`. Known and unknown emails must cost the same work, because no hashing hides a time difference. */
 const servicePassword = sql`
   left join lateral (
     select user_id, status, password_epoch, former_password_until from users
@@ -80,7 +80,7 @@ export async function findCandidates(db: Executor, items: SignInItem[]): Promise
       offset 0
     ) f on true
     order by i.ord`.execute(db)
-  if (rows.length !== items.length) throw new Error('a sign-in has one row')
+  if (rows.length !== items.length) throw new Error('the number of rows differs from the number of sign-ins')
   return rows.map(
     ({ idOfCompany, statusOfCompany, namedUserId, namedStatus, knownUntil, passwordEpoch, ...account }) => {
       const identity = account.userId === null ? null : account
@@ -128,7 +128,7 @@ export async function deleteLapsed(tx: Tx, companyId: string, userId: string, un
   return deleted.filter(({ isOpen }) => isOpen)
 }
 
-/** The email if the member is due to be told, at most once a day. */
+/** Returns the email of a member who is due for a notice: at most one a day. */
 export async function noteTold(tx: Tx, companyId: string, userId: string, now: Date) {
   const told = await tx
     .updateTable('users')

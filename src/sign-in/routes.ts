@@ -47,9 +47,9 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       onRequest: ownLimits.countArrival,
       ...operation({
         operationId: 'login',
-        summary: 'Sign in',
+        summary: 'Sign in with a password',
         description:
-          'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer. A member who has a second factor gets 401 `second_factor_required`, and goes on with it at `/auth/login/second-factor`.',
+          'Returns an access token and a refresh token. With `X-Session-Mode: cookie`, it sets the session cookie instead. An unknown company or user, a wrong password, a disabled user, and a suspended company all return the same 401. Members with a second factor get 401 `second_factor_required` and continue at `/auth/login/second-factor`.',
         headers: LoginHeaders,
         body: LoginBody,
         response: responses(
@@ -67,9 +67,12 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       if (mode === 'cookie') {
         requireSameSite(request, context.config)
         if (isFromAnotherSite(request)) {
-          app.notice('a page of another site signs in by cookie; browsers drop its SameSite=Strict cookie', {
-            origin: request.headers.origin,
-          })
+          app.notice(
+            'cookie sign-in requested from a cross-site page; browsers drop its SameSite=Strict cookie',
+            {
+              origin: request.headers.origin,
+            },
+          )
         }
       }
       const attempt = readAttempt(context, {
@@ -92,9 +95,9 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       config: counted,
       ...operation({
         operationId: 'completeLogin',
-        summary: 'Sign in: the second factor',
+        summary: 'Complete sign-in with a second factor',
         description:
-          'Completes a sign-in that was answered `second_factor_required`, in the mode in which it began. A challenge is good for 5 minutes and 5 tries.',
+          'Completes a sign-in that returned `second_factor_required`, in the same session mode. A challenge is valid for 5 minutes and 5 tries.',
         headers: ChallengeModeHeaders,
         body: SecondFactorBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
@@ -110,8 +113,9 @@ const signingIn: Routes<Context> = async (app, { context }) => {
     '/auth/login/passkey/options',
     operation({
       operationId: 'beginPasskeyLogin',
-      summary: 'Sign in by passkey: what the browser asks for it with',
-      description: 'It names nobody: the passkey says who signs in. Good for 5 minutes and one sign-in.',
+      summary: 'Get passkey sign-in options',
+      description:
+        'Needs no company or email, because the passkey identifies the user. The options are valid for 5 minutes and one sign-in.',
       headers: LoginHeaders,
       response: responses({ 200: PasskeyChallengeReply }, 'cross_site_request'),
     }),
@@ -128,9 +132,9 @@ const signingIn: Routes<Context> = async (app, { context }) => {
       config: counted,
       ...operation({
         operationId: 'loginByPasskey',
-        summary: 'Sign in by passkey',
+        summary: 'Sign in with a passkey',
         description:
-          'Without company, e-mail and password. It counts as both factors, since the device has verified its user.',
+          'Needs no company, email, or password. A passkey counts as two factors, because the device verifies its user.',
         headers: ChallengeModeHeaders,
         body: PasskeyLoginBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
@@ -152,9 +156,9 @@ function senderOf(request: FastifyRequest) {
 }
 
 /**
- * The servers of a service account share a network, so correct passwords do not count there: the sessions that they open count
- * by service account, and on a trial by company. A wrong one counts as a refused credential, and for no account, because it
- * cannot be guessed.
+ * The servers of a service account can share a network, so correct passwords do not count toward its limits. Their sessions
+ * count by service account and, on a trial, by company. A wrong service password counts as a refused credential, but not for
+ * an account, because it cannot be guessed.
  */
 function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: Context) {
   const { refusal, anonymous } = limits
@@ -167,13 +171,13 @@ function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { confi
   const refused = createRefusedCredentials({ counter: refusal.counter, checks, isKnown })
   const arrivals = new WeakSet<FastifyRequest>()
   return {
-    /** Before the body is read. Strangers must not use up the limit of a network with known servers. */
+    /** Runs before the body is read. Strangers must not exhaust the limit of a network with known servers. */
     async countArrival(request: FastifyRequest): Promise<void> {
       if (known.has({ network: networkOf(request), company: ANY_COMPANY })) return
       await anonymous(request)
       arrivals.add(request)
     },
-    /** Without a service password, the request was none of those servers'. */
+    /** Counts a person's sign-in that `countArrival` skipped, because the network has known servers. */
     async countPerson(request: FastifyRequest): Promise<void> {
       if (!arrivals.has(request)) await anonymous(request)
     },
@@ -218,16 +222,16 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
       onRequest,
       ...operation({
         operationId: 'reauthenticate',
-        summary: 'Prove again who you are, for what asks for a recent proof',
+        summary: 'Re-authenticate the current session',
         description:
-          'Begin with the password. A member with a second factor gets a challenge, and completes it by a second request to this path. A wrong password or code is 400 at `/password`, `/code` or `/response`, since 401 means that the session has ended. It ends after ten wrong ones within 15 minutes (`reauthentication_failed`). A challenge that is over is 400 at `/challenge`. Done: with a cookie the answer is 204 and a new cookie, and the old one is dead. With an access token it is the next pair of tokens, as a refresh gives it: send an `Idempotency-Key`, and the same one when you retry.',
+          'Start with the password. Members with a second factor get a challenge, and complete it with a second request to this path. When complete, a session with a cookie gets 204 and a new cookie, and the previous one stops working. With an access token, the response has a new pair of tokens, as from a refresh. Send an `Idempotency-Key`, and the same one when you retry. A wrong password, code, or passkey returns 400 at `/password`, `/code`, or `/response`, because 401 means that the session has ended. An invalid or expired challenge returns 400 at `/challenge`. By default, ten wrong attempts within 15 minutes end the session (`reauthentication_failed`).',
         tags: ['session'],
         headers: RefreshHeaders,
         body: ReauthenticateBody,
         response: responses(
           {
             200: Type.Union([TokenReply, ChallengeReply], {
-              description: '`TokenReply` when it is done, `ChallengeReply` when a second factor is asked for',
+              description: '`TokenReply` when done, `ChallengeReply` if a second factor is required',
             }),
             204: Type.Null(),
           },
@@ -259,8 +263,9 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
       onRequest,
       ...operation({
         operationId: 'beginReauthenticationByPasskey',
-        summary: 'Begin a recent proof by passkey, without the password',
-        description: 'Complete it at `/auth/reauthenticate`.',
+        summary: 'Get passkey re-authentication options',
+        description:
+          'Starts a re-authentication without the password. Complete it at `/auth/reauthenticate`.',
         tags: ['session'],
         response: responses({ 200: PasskeyChallengeReply }, 'factor_required'),
       }),

@@ -8,23 +8,22 @@ const closed = { additionalProperties: false } as const
 export const LoginBody = Type.Object(
   {
     companyId: Type.Optional(
-      field(Id, 'The company to sign in to; it is in the answer to a registration, and in mails'),
+      field(Id, 'Company ID from the registration response. Send either this or `company`'),
     ),
     company: Type.Optional(Company),
     email: Email,
-    password: field(Password, "The user's password, compared after NFC"),
+    password: field(Password, 'Password of the user, compared after NFC normalization'),
   },
   {
     ...closed,
     title: 'LoginBody',
-    description: 'Who signs in',
+    description: 'Company, email, and password',
     examples: [{ company: 'acme-4821', email: 'ada@acme.example', password: 'a password of her own' }],
   },
 )
 
 export const LoginReply = Type.Union([TokenReply, SessionReply], {
-  description:
-    '`TokenReply` in token mode, `SessionReply` in cookie mode, as `X-Session-Mode` says with which the sign-in began',
+  description: '`TokenReply` in token mode, `SessionReply` in cookie mode',
 })
 
 const modeHeaders = (description: string) =>
@@ -34,78 +33,80 @@ const modeHeaders = (description: string) =>
     ),
   })
 export const LoginHeaders = modeHeaders(
-  'How the session is carried: by tokens in the body (the default), or by a cookie',
+  'Session mode: tokens in the response body (the default), or a cookie',
 )
-export const ChallengeModeHeaders = modeHeaders(
-  'The challenge decides how the session is carried; if it is sent, it must be the same',
-)
+export const ChallengeModeHeaders = modeHeaders('Session mode. If sent, it must be the mode of the challenge')
 
 const Challenge = Type.String({
   minLength: 1,
   maxLength: 200,
-  description: 'As it was given, within 5 minutes',
+  description: 'Challenge, valid for 5 minutes. Send it back unchanged',
   examples: ['3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 })
 const Code = Type.String({
   minLength: 1,
   maxLength: 64,
-  description: 'The 6 digits of an authenticator app, or a recovery code. Spaces and dashes are ignored',
+  description: 'Six digits from an authenticator app, or a recovery code. Spaces and dashes are ignored',
   examples: ['492039'],
 })
 
 const CodeMethod = field(
   Type.Union([Type.Literal('totp'), Type.Literal('recovery_code')]),
-  'Which kind of code it is',
+  'Kind of code',
   'totp',
 )
-const PasskeyMethod = field(Type.Literal('passkey'), 'By passkey', 'passkey')
+const PasskeyMethod = field(Type.Literal('passkey'), 'Always `passkey`', 'passkey')
 
 const CodeProof = Type.Object(
   { challenge: Challenge, method: CodeMethod, code: Code },
-  { ...closed, title: 'CodeProof', description: 'A second factor that is a code' },
+  { ...closed, title: 'CodeProof', description: 'A code and its challenge' },
 )
 const PasskeyProof = Type.Object(
   { challenge: Challenge, method: PasskeyMethod, response: AssertionResponse },
-  { ...closed, title: 'PasskeyProof', description: 'A second factor that is a passkey' },
+  { ...closed, title: 'PasskeyProof', description: 'A passkey response and its challenge' },
 )
 
 export const SecondFactorBody = Type.Union([CodeProof, PasskeyProof], {
-  description: '`CodeProof` or `PasskeyProof`, as `method` says',
+  description: '`CodeProof` or `PasskeyProof`, depending on `method`',
 })
 
 export const PasskeyLoginBody = Type.Object(
   { challenge: Challenge, response: AssertionResponse },
-  { ...closed, title: 'PasskeyLoginBody', description: 'A passkey, which says who signs in and where' },
+  {
+    ...closed,
+    title: 'PasskeyLoginBody',
+    description: 'A passkey response and its challenge. The passkey identifies the user and company',
+  },
 )
 
 const PasswordProof = Type.Object(
-  { password: field(Password, 'The password. A wrong one counts as a failed sign-in') },
-  { ...closed, title: 'PasswordProof', description: 'Proof of who the user is' },
+  { password: field(Password, 'Current password of the user') },
+  { ...closed, title: 'PasswordProof', description: 'Re-authentication with the password' },
 )
 export const ReauthenticateBody = Type.Union([PasswordProof, CodeProof, PasskeyProof], {
-  description: '`PasswordProof` begins; a member with a second factor completes with one of the others',
+  description: '`PasswordProof` to start; `CodeProof` or `PasskeyProof` to complete a challenge',
 })
 
 const PasskeyOptions = Type.Object(
   {},
   {
     additionalProperties: true,
-    description: 'For the browser, as they are (WebAuthn)',
+    description: 'Options for `navigator.credentials.get` (WebAuthn, PublicKeyCredentialRequestOptionsJSON)',
     examples: [{ challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' }],
   },
 )
-const Methods = field(Type.Array(Type.String({ enum: [...METHODS] })), 'What it can be answered by', [
-  'totp',
-  'recovery_code',
-])
+const Methods = field(
+  Type.Array(Type.String({ enum: [...METHODS] })),
+  'Methods that can complete the challenge',
+  ['totp', 'recovery_code'],
+)
 
-export const ChallengeReply = object('ChallengeReply', 'What a proof is completed with', {
+export const ChallengeReply = object('ChallengeReply', 'Challenge for a second factor', {
   challenge: Challenge,
   methods: Methods,
   passkeyOptions: Type.Optional(PasskeyOptions),
 })
-export const PasskeyChallengeReply = object(
-  'PasskeyChallengeReply',
-  'What a browser asks for a passkey with',
-  { challenge: Challenge, passkeyOptions: PasskeyOptions },
-)
+export const PasskeyChallengeReply = object('PasskeyChallengeReply', 'Challenge and options for a passkey', {
+  challenge: Challenge,
+  passkeyOptions: PasskeyOptions,
+})

@@ -76,7 +76,7 @@ export async function completeSignIn(
   return answered.result
 }
 
-/** Stores nothing, because anyone can begin a sign-in. */
+/** Stores nothing, because anyone can start a sign-in. */
 export function beginByPasskey(
   context: Pick<Context, 'config' | 'system' | 'digests' | 'opaque'>,
   mode: SessionKind,
@@ -158,8 +158,10 @@ function reasonOf({ companyStatus, userStatus }: FoundPasskey): FactorRefusal {
 /** @throws Problem invalid_request, cross_site_request */
 function requireMode(request: SignInRequest, mode: SessionKind): void {
   if (request.mode !== undefined && request.mode !== mode)
-    throw new Problem('invalid_request', `The challenge was asked for in ${mode} mode; send no other.`, {
-      errors: [{ path: '/headers/x-session-mode', message: `must be ${mode}, or be left out` }],
-    })
+    throw new Problem(
+      'invalid_request',
+      `The challenge is for ${mode} mode. Send X-Session-Mode: ${mode}, or omit the header.`,
+      { errors: [{ path: '/headers/x-session-mode', message: `must be ${mode} or omitted` }] },
+    )
   if (mode === 'cookie') request.requireSameSite()
 }

@@ -7,7 +7,7 @@ import { isActive } from '../session/session.ts'
 import { openSession, type SignedIn } from './opening.ts'
 import { type Attempt, findAccount, reasonOf, recordRefusal } from './sign-in.ts'
 
-/** Sign-in by service password: one look-up and one digest, no argon2. A correct one is counted before it writes. */
+/** Sign-in by service password: one look-up and one digest, no argon2. A correct one is counted before anything is written. */
 
 /** @throws Problem permission_denied, rate_limited, invalid_credentials */
 export async function signInService(context: Context, attempt: Attempt): Promise<SignedIn> {

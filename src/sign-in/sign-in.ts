@@ -39,7 +39,7 @@ import { type Candidate, findCandidates, type SignInItem } from './repository.ts
  * the last two, argon2 takes the same time whether or not the account exists.
  *
  * An attempt counts unless it fails through our fault. A guess counts if the password is wrong, or if the process ends between
- * the statements. A new session's statement refunds it, and so does `tryGuess` for a second factor and an unconfirmed email.
+ * the statements. The statement that opens the session refunds it; without a session, `tryGuess` refunds a correct password.
  */
 
 export interface Attempt extends Received {
@@ -156,7 +156,7 @@ async function tryPassword(
 function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): Problem {
   return new Problem(
     'second_factor_required',
-    'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
+    'The password is correct, and a second factor is required. Send it with this challenge to POST /auth/login/second-factor.',
     { secondFactor, logContext: logContextOf(found, 'factor_missing') },
   )
 }
@@ -172,7 +172,7 @@ function subjectOf({ client: { network }, device }: Attempting): Subject {
   return device === undefined ? byNetwork(network) : byDevice(device, network)
 }
 
-/** Returns what the attempt uses. Throws without a statement if a limit was used up within the last second. @throws Problem rate_limited */
+/** Returns the quotas to use. Refuses without a statement if one was reached in the last second. @throws Problem rate_limited */
 function requireAttemptsLeft(
   { counters, config }: Pick<Context, 'counters' | 'config'>,
   attempting: Attempting,
@@ -244,8 +244,14 @@ const refusals: Batched<RefusedSignIn, 'recorded'> = {
 
 /** Only these refusals show that the password is correct. */
 const NOT_NOW = {
-  email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
-  token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
+  email_not_verified: [
+    'email_not_verified',
+    'Your email is not verified. Open the link in the verification email, then sign in.',
+  ],
+  token_mode_only: [
+    'permission_denied',
+    'Service accounts cannot use cookies. Sign in without X-Session-Mode to get tokens.',
+  ],
 } as const
 type NotNow = keyof typeof NOT_NOW
 
@@ -271,8 +277,10 @@ export async function recordRefusal(
     mailId: newId(system),
   })
   const logContext = logContextOf(found, reason)
-  if (reason !== 'email_not_verified' && reason !== 'token_mode_only')
-    return new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', { logContext })
+  if (reason !== 'email_not_verified' && reason !== 'token_mode_only') {
+    const wrong = 'The company, email, or password is wrong. Check them and try again.'
+    return new Problem('invalid_credentials', wrong, { logContext })
+  }
   const [code, detail] = NOT_NOW[reason]
   return new Problem(code, detail, { logContext })
 }

@@ -49,10 +49,7 @@ export function idsOf({ cid, sub, sid }: Pick<AccessClaims, 'cid' | 'sub' | 'sid
 }
 
 export const invalidToken = () =>
-  new Problem(
-    'invalid_token',
-    'The token is not valid here: sign in again, or send the token as it was issued.',
-  )
+  new Problem('invalid_token', 'The token is invalid. Send it exactly as it was issued, or sign in again.')
 
 /** The reader throws Problem invalid_token. */
 function createReader<Claims extends TSchema>(schema: Claims) {
@@ -67,7 +64,7 @@ export const readRefreshClaims = createReader(RefreshClaims)
 
 /** @throws Problem invalid_token or token_expired */
 export function checkTimes(
-  kind: string,
+  kind: 'access' | 'refresh',
   claims: Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'nbf' | 'exp'>,
   now: number,
 ): void {
@@ -77,5 +74,6 @@ export function checkTimes(
   if (exp > nowSeconds) return
   const logContext = idsOf(claims)
   const expiredAt = new Date(exp * 1000).toISOString()
-  throw new Problem('token_expired', `The ${kind} token expired at ${expiredAt}.`, { logContext })
+  const advice = kind === 'access' ? 'Refresh it, or sign in again.' : 'Sign in again.'
+  throw new Problem('token_expired', `The ${kind} token expired at ${expiredAt}. ${advice}`, { logContext })
 }

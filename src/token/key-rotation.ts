@@ -12,7 +12,7 @@ type Parts = Parameters<typeof generateKey>[0]
 async function storeKey(tx: Tx, parts: Parts, when: Parameters<typeof generateKey>[1]) {
   const key = generateKey(parts, when)
   if (await insertKey(tx, key)) return key
-  throw new Error('another rotation ran at the same time; look at `keys list`')
+  throw new Error('another rotation ran at the same time: run `keys list` to see its key')
 }
 
 /** The first key signs immediately. */
@@ -23,7 +23,7 @@ export async function addKey(tx: Tx, parts: Parts, createdAt: Date): Promise<Sto
   return await storeKey(tx, parts, { sequence: (newest?.sequence ?? 0) + 1, createdAt, signsFrom })
 }
 
-/** Seals under the current master key. @throws DecryptionError before it writes, if a key does not open */
+/** Reseals keys with the current master key. @throws DecryptionError, before it writes, if a key does not open */
 export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   const opened = (await listKeys(db)).map(({ keyId, sealedPrivateKey: before }) => ({
     keyId,
@@ -59,7 +59,7 @@ export async function revokeKey(
     (key) => key.sequence > revoked.sequence && !key.revokedAt && key.signsFrom <= at,
   )
   if (isReplaced) return null
-  // From the same moment, so that every instance finds it, whatever its clock shows.
+  // It signs from the same moment, so that every instance finds it, whatever its clock shows.
   const { signsFrom } = revoked
   return await storeKey(tx, parts, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
 }

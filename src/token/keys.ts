@@ -45,7 +45,7 @@ export function isSignedBy(key: KeyObject, token: string): boolean {
   return verify('sha256', Buffer.from(token.slice(0, end)), { key, dsaEncoding: ENCODING }, signature)
 }
 
-/** Of a token whose signature is verified. @throws SyntaxError */
+/** For a token whose signature is verified. @throws SyntaxError */
 function payloadOf(token: string): unknown {
   const [, payload = ''] = token.split('.')
   return JSON.parse(Buffer.from(payload, 'base64url').toString())
@@ -61,7 +61,7 @@ export function contextOf(keyId: string): string {
   return `signing-key:${keyId}`
 }
 
-/** Begins with a letter: a command line would read an id that begins with `-` as an option. */
+/** Starts with a letter: a command line would read an ID that starts with `-` as an option. */
 function newKeyId(system: System): string {
   const bytes = Buffer.from(system.randomBytes(12))
   bytes.writeUInt8(bytes.readUInt8(0) & 0x7f, 0)

@@ -36,9 +36,9 @@ interface Parts {
   system: System
 }
 
-/** A header must be, byte for byte, one that this service writes. Nothing is parsed before (RFC 8725, sections 3.1 and 3.11). */
+/** A header must be, byte for byte, one that this service writes. Nothing is parsed first (RFC 8725, sections 3.1 and 3.11). */
 export function createTokens({ ring, refreshKeys, system }: Parts) {
-  // By exact token. Saves only the verification of the signature: key and times are checked each time.
+  // By exact token. Saves only the verification of the signature: key and times are checked on each use.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {
     /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
@@ -62,7 +62,7 @@ export function createTokens({ ring, refreshKeys, system }: Parts) {
       if (!known) verified.set(token, claims)
       return claims
     },
-    /** Equal claims give equal bytes, so that a lost response can be repeated. */
+    /** Equal claims produce equal bytes, so that a lost response can be repeated. */
     signRefresh: (claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>) =>
       refreshKeys.sign({ ...claims, jti: refreshTokenId(claims) }),
     /** @throws Problem invalid_token or token_expired */
@@ -125,11 +125,11 @@ async function plugin(app: FastifyInstance, { context }: Options): Promise<void>
     system,
     issuer,
     accessTokenTtlSeconds: config.accessTokenTtlSeconds,
-    onReloadError: (error) => app.log.warn({ err: error }, 'the signing keys could not be read'),
+    onReloadError: (error) => app.log.warn({ err: error }, 'failed to read the signing keys'),
   })
   new Gauge({
     name: 'gatehouse_signing_key_age_seconds',
-    help: 'Time since the key was made that signs access tokens',
+    help: 'Age of the key that signs access tokens',
     registers: [registry],
     // Other workers see the newest key only when they next use the keys.
     aggregator: 'min',

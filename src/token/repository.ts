@@ -26,7 +26,7 @@ export async function listKeys(db: Executor) {
       'sealed_private_key as sealedPrivateKey',
       'created_at as createdAt',
       'signs_from as signsFrom',
-      // From then on, no token of the key is accepted. Null unless the key has leaked.
+      // The key and its tokens are invalid after this time. Null unless revoked.
       'revoked_at as revokedAt',
     ])
     .orderBy('sequence')

@@ -4,30 +4,33 @@ import type { System } from '../system.ts'
 
 const PublicKey = Type.Object(
   {
-    kty: Type.Literal('EC', { description: 'The kind of key', examples: ['EC'] }),
-    crv: Type.Literal('P-256', { description: 'The curve', examples: ['P-256'] }),
+    kty: Type.Literal('EC', { description: 'Key type', examples: ['EC'] }),
+    crv: Type.Literal('P-256', { description: 'Curve', examples: ['P-256'] }),
     x: Type.String({
-      description: 'A coordinate',
+      description: 'X coordinate',
       examples: ['f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU'],
     }),
     y: Type.String({
-      description: 'A coordinate',
+      description: 'Y coordinate',
       examples: ['x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0'],
     }),
-    kid: Type.String({ description: 'The `kid` of the tokens that it verifies', examples: ['9xYk3Q'] }),
-    alg: Type.Literal('ES256', { description: 'The algorithm of the tokens', examples: ['ES256'] }),
-    use: Type.Literal('sig', { description: 'For signatures', examples: ['sig'] }),
+    kid: Type.String({
+      description: 'Key ID, in the header of the tokens that it verifies',
+      examples: ['9xYk3Q'],
+    }),
+    alg: Type.Literal('ES256', { description: 'Signing algorithm', examples: ['ES256'] }),
+    use: Type.Literal('sig', { description: 'Key use: signatures', examples: ['sig'] }),
   },
-  { title: 'PublicKey', description: 'A key of access tokens (RFC 7517)' },
+  { title: 'PublicKey', description: 'Public key that verifies access tokens (RFC 7517)' },
 )
 
 const KeySetReply = Type.Object(
   {
     keys: Type.Array(PublicKey, {
-      description: 'A new key is here before it signs, and stays while its tokens are good',
+      description: 'Keys, published before they sign and until their last token expires',
     }),
   },
-  { title: 'KeySet', description: 'The public keys of access tokens' },
+  { title: 'KeySet', description: 'Public keys that verify access tokens' },
 )
 
 const routes: FastifyPluginAsyncTypebox<{ context: { system: System } }> = async (app, { context }) => {
@@ -36,8 +39,9 @@ const routes: FastifyPluginAsyncTypebox<{ context: { system: System } }> = async
     {
       schema: {
         operationId: 'getKeySet',
-        summary: 'Public keys of access tokens',
-        description: 'For services that verify access tokens offline. Read it again when a `kid` is unknown.',
+        summary: 'Get the public keys',
+        description:
+          'Returns the keys to verify access tokens offline. If a `kid` is unknown, fetch the keys again.',
         tags: ['keys'],
         response: { 200: KeySetReply },
       },

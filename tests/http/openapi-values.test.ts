@@ -60,12 +60,13 @@ const member = { name: 'Worker', role: 'viewer' }
 const withRole = { json: { ...member, role: 'admin' } }
 const withDash = { json: { ...member, assignments: ['a', '-'] } }
 const withSpace = { token: refreshToken, headers: { 'idempotency-key': 'a b' } }
+const ruleOfKeys = 'must be 1 to 128 characters from A-Z, a-z, 0-9, _, and -'
 const ruleOfAssignments = 'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit'
 test.for([
   ['/auth/audit?limit=1.5', { method: 'GET' }, '/querystring/limit', 'must be a whole number from 1 to 100'],
   ['/auth/members', withDash, '/assignments/1', ruleOfAssignments],
   ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
-  ['/auth/refresh', withSpace, '/headers/idempotency-key', 'must be 1 to 128 of A-Z a-z 0-9 _ -'],
+  ['/auth/refresh', withSpace, '/headers/idempotency-key', ruleOfKeys],
 ] as const)('a refusal by %s states the rule of the field in words', async ([path, options, at, message]) => {
   const { body } = await service.call(path, { token, ...options })
   expect(body.errors).toEqual([{ path: at, message }])

@@ -14,7 +14,8 @@ test('an access token is valid until its end, which the refusal names (ASVS 9.2.
   expect((await service.getSession({ token })).status).toBe(200)
   service.clock.advance(1)
   const { status, headers, body } = await service.getSession({ token })
-  const detail = `The access token expired at ${new Date(endOf(token) * 1000).toISOString()}.`
+  const expiry = new Date(endOf(token) * 1000).toISOString()
+  const detail = `The access token expired at ${expiry}. Refresh it, or sign in again.`
   expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
   expect(headers['www-authenticate']).toBe(
     `Bearer realm="gatehouse", error="invalid_token", error_description="${detail}"`,
@@ -28,7 +29,8 @@ test('a refresh token is valid until its end, which the refusal names (ASVS 9.2.
   expect((await service.refresh(early.refreshToken)).status).toBe(200)
   service.clock.advance(1)
   const { status, body } = await service.refresh(late.refreshToken)
-  const detail = `The refresh token expired at ${new Date(endOf(late.refreshToken) * 1000).toISOString()}.`
+  const expiry = new Date(endOf(late.refreshToken) * 1000).toISOString()
+  const detail = `The refresh token expired at ${expiry}. Sign in again.`
   expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
 })
 
