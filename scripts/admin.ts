@@ -2,12 +2,12 @@ import { fstatSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { run } from './admin/run.ts'
 
-/** The operator command line. It parses and prints; src/operator carries out the commands. */
+/** The command line for operators. It parses and prints; src/operator does the work. */
 
 async function readInput(): Promise<string> {
   const input = fstatSync(0)
   const piped = input.isFIFO() || input.isFile() || input.isSocket()
-  if (piped && !input.isFile()) console.error('Reading the password from standard input, to its end.')
+  if (piped && !input.isFile()) console.error('Reading the password from standard input until it closes.')
   return piped ? await text(process.stdin) : ''
 }
 

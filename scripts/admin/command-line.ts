@@ -2,11 +2,11 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ID } from '../../src/system.ts'
 import { type Context, UsageError } from './context.ts'
 
-/** How a command line is read. The form of a command is its line in the usage. */
+/** Reads command lines. A command's form, such as `company show COMPANY`, is also its line in the usage. */
 
 export type Values = Record<string, string | undefined>
 
-/** What each form does. Without a company in it, `companyId` is empty. */
+/** The work of each form. `companyId` is empty if the form has no company. */
 export type Commands = Record<
   string,
   (context: Context, companyId: string, values: Values) => Promise<object>
@@ -14,7 +14,7 @@ export type Commands = Record<
 
 const FOR_ALL = { json: { type: 'boolean' }, help: { type: 'boolean' }, as: { type: 'string' } } as const
 
-/** Reads a command line; null means that the usage is to be printed. @throws UsageError */
+/** Null if the usage is requested. @throws UsageError */
 export function readCommand(usage: string[], args: string[]) {
   const forms = usage.map(readForm)
   const known: ParseArgsOptionsConfig = Object.assign({}, ...forms.map(({ options }) => options), FOR_ALL)
@@ -22,17 +22,17 @@ export function readCommand(usage: string[], args: string[]) {
   const { json, help, as, ...given } = values
   if (help || positionals.length === 0) return null
   const found = forms.find(({ name }) => `${positionals.join(' ')} `.startsWith(`${name} `))
-  if (!found) throw new UsageError(`there is no command "${positionals.slice(0, 2).join(' ')}"`)
+  if (!found) throw new UsageError(`Unknown command "${positionals.slice(0, 2).join(' ')}".`)
   const { form, name, operand, options, needed } = found
   const rest = positionals.slice(name.split(' ').length)
   const unknown = [
     ...Object.keys(given).flatMap((option) => (option in options ? [] : `--${option}`)),
     ...rest.slice(operand ? 1 : 0),
   ]
-  if (unknown.length > 0) throw new UsageError(`"${name}" does not take ${unknown.join(' ')}`)
-  if (operand && !rest[0]) throw new UsageError(`"${name}" needs a ${operand}`)
+  if (unknown.length > 0) throw new UsageError(`"${name}" does not take ${unknown.join(' ')}.`)
+  if (operand && !rest[0]) throw new UsageError(`"${name}" needs a ${operand}.`)
   const missing = needed.find((option) => !given[option])
-  if (missing) throw new UsageError(`"${name}" needs --${missing}`)
+  if (missing) throw new UsageError(`"${name}" needs --${missing}.`)
   const all: Values = { ...given, ...(operand && { [operand.toLowerCase()]: rest[0] }) }
   return {
     form,
@@ -42,7 +42,7 @@ export function readCommand(usage: string[], args: string[]) {
   }
 }
 
-/** Options in brackets are not needed, and those without a value are flags. */
+/** Options in brackets are optional. Options without a value are flags. */
 function readForm(form: string) {
   const [, name = '', operand] = /^([a-z]+(?: [a-z][a-z-]*)?)(?: ([A-Z]+))?/.exec(form) ?? []
   const read = (part: string) => [...part.matchAll(/--([a-z-]+)( [A-Z]+)?/g)]
@@ -53,7 +53,7 @@ function readForm(form: string) {
   return { form, name, operand, options, needed }
 }
 
-/** A flag that is given has its value as text. */
+/** Flags have their values as text. */
 function parse(args: string[], options: ParseArgsOptionsConfig): { values: Values; positionals: string[] } {
   try {
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
@@ -68,10 +68,10 @@ const OPERATOR_NAME = /^\P{C}{1,100}$/u
 
 function toOperatorName(text: string): string {
   if (OPERATOR_NAME.test(text)) return text
-  throw new UsageError('--as is a name of 1 to 100 characters, in one line')
+  throw new UsageError('--as must be a name of 1 to 100 characters on one line.')
 }
 
-/** Whom the shell names: the user before `sudo`, if there is one. */
+/** The user before `sudo`, if there is one. */
 export function shellUserOf({ SUDO_USER, USER }: NodeJS.ProcessEnv): string | undefined {
   const name = SUDO_USER || USER || ''
   return OPERATOR_NAME.test(name) ? name : undefined
@@ -81,29 +81,29 @@ export function shellUserOf({ SUDO_USER, USER }: NodeJS.ProcessEnv): string | un
 export function toId(text = ''): string {
   const id = text.toLowerCase()
   if (ID.test(id)) return id
-  throw new UsageError(`"${text}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
+  throw new UsageError(`"${text}" is not an id. Ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5.`)
 }
 
 /** The user that --user or --email names. @throws UsageError */
 export function userOf({ user, email }: Values): { userId: string } | { email: string } {
   if (user !== undefined && email === undefined) return { userId: toId(user) }
   if (email !== undefined && user === undefined) return { email }
-  throw new UsageError('name the user by --user or by --email')
+  throw new UsageError('Name the user with either --user or --email.')
 }
 
 /** @throws UsageError */
 export function numberOf(option: string, text: string, least: number, most: number): number {
   const value = Number(text)
   if (/^\d+$/.test(text) && value >= least && value <= most) return value
-  throw new UsageError(`--${option} is a number from ${least} to ${most}`)
+  throw new UsageError(`--${option} must be a whole number from ${least} to ${most}.`)
 }
 
-/** How many rows a list shows. @throws UsageError */
+/** @throws UsageError */
 export const limitOf = ({ limit = '100' }: Values) => numberOf('limit', limit, 1, 999_999)
 
 /** @throws UsageError */
 export function oneOf<T extends string>(option: string, text: string | undefined, all: readonly T[]): T {
   const found = all.find((one) => one === text)
   if (found !== undefined) return found
-  throw new UsageError(`--${option} is one of ${all.join(', ')}`)
+  throw new UsageError(`--${option} must be one of ${all.join(', ')}.`)
 }

@@ -35,7 +35,7 @@ export const COMPANY_COMMANDS: Commands = {
   },
   async 'company delete COMPANY'(context, companyId) {
     const deleted = await deleteCompany(context, companyId)
-    // Its empty row goes with a later run of housekeeping.
+    // A later housekeeping run deletes its empty row.
     return { companyId, status: 'deleting', ...deleted }
   },
   async 'subscription set --company COMPANY --status S [--plan P]'(context, companyId, values) {

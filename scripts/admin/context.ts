@@ -6,21 +6,19 @@ import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { open, openForMigrations } from '../../src/process/startup.ts'
 import { realSystem } from '../../src/system.ts'
 
-/** What commands work with: the database, the keys, and a password. */
+/** Opens the database and the keys for commands, and reads passwords. */
 
-/** A command that cannot run; the message says why. */
+/** A mistake in the command line or the setup. */
 export class UsageError extends Error {}
 
 export type Context = Awaited<ReturnType<typeof openContext>> & { operatorName: string | undefined }
 
-/** Where a command has its settings and its input from, and where it prints. */
 export interface Io {
   env: NodeJS.ProcessEnv
   /** All of standard input; empty if nothing is piped in. */
   readInput(): Promise<string>
-  /** A line, or several, on standard output. */
   print(text: string): void
-  /** The same on standard error; an error with its stack. */
+  /** Prints to standard error, an error with its stack. */
   complain(reason: unknown): void
 }
 
@@ -32,13 +30,13 @@ export async function openContext(io: Io) {
   try {
     const pending = config.databaseUrl ? await pendingMigrations(db) : []
     if (pending.length > 0) {
-      throw new UsageError(`the database lacks ${pending.join(', ')}: run \`npm run admin -- migrate\` first`)
+      throw new UsageError(`Migrations are pending: ${pending.join(', ')}. Run \`npm run admin -- migrate\` first.`)
     }
     await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
     const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
       io.complain(
-        `The service of breached passwords gives no answer (${cause}), so the password passes without it.`,
+        `The password was not checked against breached passwords, because their service failed (${cause}).`,
       ),
     )
     const hasher = await createPasswordHasher()
@@ -50,7 +48,7 @@ export async function openContext(io: Io) {
   }
 }
 
-/** Runs the pending migrations, for which the database is enough. */
+/** Needs only the database. */
 export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }> {
   const { maintenance, close } = await openForMigrations(env, realSystem)
   try {

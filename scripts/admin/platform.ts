@@ -19,7 +19,7 @@ import { UsageError } from './context.ts'
 export const PLATFORM_COMMANDS: Commands = {
   async 'sessions end (--company COMPANY [--user U] | --all)'(context, companyId, { user, all }) {
     if (Boolean(all) === Boolean(companyId) || (all && user))
-      throw new UsageError('"sessions end" needs --company, or --all alone')
+      throw new UsageError('"sessions end" needs either --company or --all. --user needs --company.')
     if (all) return { companies: await endAllSessions(context), sessions: 'ended' }
     if (user === undefined) {
       await endSessionsOfCompany(context, companyId)

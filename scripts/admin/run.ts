@@ -11,31 +11,85 @@ import { USER_COMMANDS } from './users.ts'
 /** Runs one command line of an operator. */
 
 const COMMANDS: Commands = { ...COMPANY_COMMANDS, ...USER_COMMANDS, ...PLATFORM_COMMANDS }
-/** Opens by itself what it needs. */
+/** Opens the database on its own, because it comes before everything else. */
 const MIGRATE = 'migrate'
 const FORMS = [MIGRATE, ...Object.keys(COMMANDS)]
 
-const USAGE = `Usage: npm run admin -- <command> [--json] [--as NAME]
+const ABOUT: Record<string, string> = {
+  migrate: 'Runs pending migrations (as the owner of the tables)',
+  'company create': 'Creates a company on a trial, and its first admin',
+  'company list': 'Lists companies, newest first',
+  'company show': 'Shows a company, its subscription, and its admins',
+  'company suspend': 'Ends all sessions of a company, and blocks sign-ins',
+  'company resume': 'Allows a suspended company to sign in again',
+  'company security': 'Shows or sets who must use a second factor',
+  'company delete': 'Deletes a company for good',
+  'subscription set': "Sets the status and the plan of a company's subscription",
+  'user create': 'Creates a user, whose email counts as verified',
+  'user list': 'Lists users by email',
+  'user show': 'Shows a user',
+  'user role': "Changes a user's role",
+  'user disable': 'Ends all sessions of a user, and blocks sign-ins',
+  'user enable': 'Allows a disabled user to sign in again',
+  'user unlock': 'Resets the limits for wrong passwords and codes',
+  'user password': 'Issues a new password for a service account',
+  'user reset-second-factors': 'Removes second factors and password, and emails a reset link',
+  'user delete': 'Deletes a user for good',
+  invite: 'Emails an invitation',
+  'sessions end': 'Ends the sessions of a user, a company, or everyone',
+  audit: 'Shows the audit trail, and why users could not sign in',
+  'keys rotate': 'Adds an access token key, and re-encrypts secrets',
+  'keys list': 'Lists access token keys',
+  'keys retire': 'Retires a leaked access token key',
+  'client create': 'Adds a platform client, and shows its secret once',
+  'client list': 'Lists platform clients',
+  'client rotate': 'Adds a second secret; --finish removes the first one',
+  'client delete': 'Deletes a platform client',
+  restored: 'Completes the restore of a backup, before an instance starts',
+  prune: 'Deletes outdated rows, as housekeeping does each hour',
+}
+const [USER, WIDTH] = ['--company COMPANY (--user U | --email E)', 53]
 
-${FORMS.map((form) => `  ${form}`).join('\n')}
+/** In one line if the form is short enough. */
+function describeForm(form: string): string {
+  const [name = ''] = /^[a-z]+(?: [a-z][a-z-]*)?/.exec(form) ?? []
+  const short = form.replace(USER, 'USER')
+  const start = short.length < WIDTH ? short.padEnd(WIDTH) : `${short}\n${' '.repeat(WIDTH + 2)}`
+  return `  ${start}${ABOUT[name]}`
+}
 
-COMPANY is a handle, such as acme-4821, or an id; U and CLIENT are ids; R is admin, analyst, developer or viewer; P starter, growth
-or enterprise; S trialing, active, past_due, canceled or suspended; F optional, admins or everyone; SCOPES introspect, events:read,
-or both with a comma. Lists show the newest 100, or L; users by e-mail.
+const USAGE = `Usage: npm run admin -- COMMAND [--json] [--as NAME]
 
-"user password" gives a service account another password, and prints it: the old one, and the sessions that it
-opened, are dead at once, or work for N more seconds, 604800 at most. "user reset-second-factors" is for somebody who
-lost theirs: the password is void too, and a link is mailed to choose another. "company delete" and "user delete"
-cannot be undone. "keys retire" is for a leaked key: its tokens fail at once; a KID that begins with "-" comes last,
-after "--". "client create" is for a service of the platform, and shows its secret once; "client rotate" adds a second
-one, and "--finish" ends the first. "restored" is for a backup that was restored, before any
-instance starts: it ends all sessions, voids links, waiting mails, invitations, challenges and keys of access tokens,
-and says what else to check.
+${FORMS.map(describeForm).join('\n')}
 
-"company create" and "user create" read a password from standard input (\`echo ... | npm run admin -- company create ...\`).
-Without one, they print a link with which the person chooses a password within 72 hours. --as NAME is shown in the audit trail beside
-"operator"; by default, it is SUDO_USER or USER. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
-lines out of it, in which npm replaces ids by ***.`
+  --json     Prints one JSON object
+  --as NAME  Names the operator in the audit trail (default: SUDO_USER or USER)
+
+  COMPANY    A handle, such as acme-4821, or an id
+  USER       ${USER}
+  U, CLIENT  Ids of users and clients
+  E          An email
+  R          admin, analyst, developer, or viewer
+  P          starter, growth, or enterprise
+  S          trialing, active, past_due, canceled, or suspended
+  F          optional, admins, or everyone
+  SCOPES     introspect, events:read, or both with a comma
+  L          The number of rows (default: 100)
+
+"company create" and "user create" read a password from standard input. Without one, they print a link with which the
+user sets a password within 72 hours.
+"user password" prints the new password. The previous one and its sessions stop working immediately, or after N seconds
+(at most 604800).
+"keys rotate" adds a key that signs after 10 minutes. "keys retire" makes all tokens of a key fail immediately. If a KID
+begins with "-", put it after "--".
+"restored" ends all sessions, invalidates links, queued emails, invitations, challenges, and access token keys, and lists
+further checks.
+
+Examples:
+  npm run admin -- company create --name Acme --admin-email ada@acme.example
+  echo "$PASSWORD" | npm run admin -- user create --company acme-4821 --email bob@acme.example --role analyst
+  npm run admin -- user password --company acme-4821 --email worker@acme.example --previous-valid-seconds 3600
+  npm run --silent admin -- company list --json   # without npm's own output, which masks ids as ***`
 
 /** Returns the exit code. */
 export async function run(args: string[], io: Io): Promise<number> {
@@ -67,18 +121,18 @@ async function carryOut(
   }
 }
 
-/** Of an id or a handle. @throws UsageError for a handle that no company has */
+/** @throws UsageError for a handle that no company has */
 async function idOfCompany({ db }: Context, given = ''): Promise<string> {
   const company = given.toLowerCase()
   if (company === '' || ID.test(company)) return company
   const id = await findByHandle(db, company)
   if (id !== undefined) return id
-  throw new UsageError(`no company has the handle "${company}"; \`company list\` shows handles and ids`)
+  throw new UsageError(`No company has the handle "${company}". \`company list\` shows handles and ids.`)
 }
 
 function reasonOf(error: unknown): unknown {
   if (error instanceof UsageError) return `${error.message}\n\`npm run admin -- --help\` lists the commands.`
-  // What stands in the way has a code, so that programs can tell it from a mistake.
+  // With its code, so that programs can distinguish a conflict from a mistake.
   if (error instanceof Problem && statusOf(error.code) === 409) return `${error.message} (${error.code})`
   return explain(error) ?? error
 }

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { isServiceLink, misspeltNames, readSecretFiles } from './files.ts'
 import { FORMS, isBelow, list, mailDomainOf, originOf, toMasterKey, toSender, WITHOUT_TLS } from './forms.ts'
@@ -80,7 +80,7 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** @throws ConfigError that names every fault, those in `found` included, and never contains the value of a secret */
+/** @throws ConfigError that lists all faults, including those in `found`, and never contains a secret */
 export function loadConfig(
   env: Record<string, string | undefined>,
   required: readonly string[] = REQUIRED,
@@ -108,10 +108,10 @@ export function loadConfig(
   faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   if (faults.length > 0 || !Value.Check(Environment, values)) {
     throw new ConfigError(
-      `The configuration has faults:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
+      `Invalid configuration:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
     )
   }
-  const notices = links.map((name) => `${name}=${env[name]}: is ignored, as Kubernetes sets it for a service`)
+  const notices = links.map((name) => `${name}=${env[name]}: is ignored, because Kubernetes sets it for a service`)
   return toConfig(values, limits, notices)
 }
 
@@ -124,9 +124,9 @@ function readValue(text: string | undefined, schema: { type?: string; default?: 
 
 function faultsOf(values: Record<string, unknown>): string[] {
   const faults = new Map<string, string>()
-  for (const { path, message, schema } of Value.Errors(Environment, values)) {
+  for (const { path, schema } of Value.Errors(Environment, values)) {
     const name = path.slice(1)
-    if (!faults.has(name)) faults.set(name, schema['must'] ? `must ${schema['must']}` : message.toLowerCase())
+    if (!faults.has(name)) faults.set(name, `must ${schema['must'] ?? numberForm(schema)}`)
   }
   for (const [name, isValid, must] of FORMS) {
     const value = values[name]
@@ -135,8 +135,14 @@ function faultsOf(values: Record<string, unknown>): string[] {
   const { PUBLIC_URL: publicUrl = 'http://localhost', PASSKEY_RP_ID: rpId } = values
   const areForms = !faults.has('PUBLIC_URL') && !faults.has('PASSKEY_RP_ID')
   if (areForms && typeof publicUrl === 'string' && typeof rpId === 'string' && !isBelow(publicUrl, rpId))
-    faults.set('PASSKEY_RP_ID', 'must be the host of PUBLIC_URL or a domain above it')
+    faults.set('PASSKEY_RP_ID', 'must be the host of PUBLIC_URL or a domain above it, such as example.com for auth.example.com')
   return [...faults].map(([name, fault]) => `${name}: ${fault}`)
+}
+
+function numberForm({ type, minimum, exclusiveMinimum, maximum, default: usual }: TSchema): string {
+  const kind = type === 'integer' ? 'whole number' : 'number'
+  const least = minimum === undefined ? `above ${exclusiveMinimum} and up to` : `from ${minimum} to`
+  return `be a ${kind} ${least} ${maximum}${usual === undefined ? '' : `, such as ${usual}`}`
 }
 
 function toConfig(read: Variables, limits: Limits, notices: string[]) {
@@ -149,10 +155,10 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
     workers: read.WORKERS ?? (read.NODE_ENV === 'production' ? availableParallelism() : 1),
-    /** If empty, the data folder has a key. */
+    /** If empty, the key in the data folder is used. */
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
     publicUrl,
-    /** Companies can be divided over several deployments. This is the name of this one. */
+    /** The name of this deployment, if companies are divided over several. */
     cell: read.CELL,
     pagesUrl,
     hasPages: pagesUrl === publicUrl,
@@ -200,7 +206,7 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
     warnings: [...notices, ...warningsOf(read)],
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
-    /** libuv threads. Hashing uses all but one, which stays free for DNS and files. */
+    /** libuv threads. Hashing leaves one free for DNS and files. */
     threads: read.UV_THREADPOOL_SIZE,
   }
 }
@@ -208,7 +214,7 @@ function toConfig(read: Variables, limits: Limits, notices: string[]) {
 function warningsOf(read: Variables): string[] {
   if (read.NODE_ENV === 'production') {
     const words = list(read.ALLOW_PLAINTEXT)
-    return words.map((word) => `ALLOW_PLAINTEXT names ${word}: its connections can be without TLS`)
+    return words.map((word) => `ALLOW_PLAINTEXT names ${word}: TLS is not required for its connections`)
   }
   const scale = read.RATE_LIMIT_SCALE
   return [
@@ -216,8 +222,8 @@ function warningsOf(read: Variables): string[] {
       .filter((name) => /^(?:0\.0\.0\.0|::|\[::\]|\*)$/.test(read[name]))
       .map(
         (name) =>
-          `${name}=${read[name]}: the network can reach this listener, and NODE_ENV is not production`,
+          `${name}=${read[name]}: the network can reach this listener, but NODE_ENV is not production`,
       ),
-    ...(scale === 1 ? [] : [`RATE_LIMIT_SCALE=${scale}: limits are not what they are in production`]),
+    ...(scale === 1 ? [] : [`RATE_LIMIT_SCALE=${scale}: limits differ from production`]),
   ]
 }

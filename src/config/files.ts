@@ -20,7 +20,7 @@ function findIgnoredLines(text: string): string[] {
   return lines.flatMap((line, index) =>
     /^\s*(?:$|#|(?:export\s+)?[^\s=:]+\s*=)/.test(line)
       ? []
-      : [`.env, line ${index + 1}: must be NAME=value`],
+      : [`.env, line ${index + 1}: must be NAME=value, such as PORT=3000`],
   )
 }
 
@@ -43,7 +43,7 @@ export function readSecretFiles(values: Record<string, unknown>) {
       else secrets[name] = secret
     } catch (error) {
       const reason = error instanceof Error && 'code' in error ? error.code : error
-      faults.push(`${name}: must be in a readable file at ${name}_FILE (${reason})`)
+      faults.push(`${name}: must be in the file that ${name}_FILE names, which cannot be read (${reason})`)
     }
   }
   return { secrets, faults }
@@ -64,12 +64,12 @@ export function mergeVariables(below: NodeJS.Dict<string>, env: NodeJS.Dict<stri
 /** Too many names are one letter away from shorter ones, such as PORTS from PORT. */
 const MIN_LENGTH = 8
 
-/** Names that differ from a known one in one letter or in case. Other unknown names belong to the platform. */
+/** Names that differ from a known one in one letter or in case. Other unknown names belong to other programs. */
 export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []
     const meant = known.filter((one) => name.toUpperCase() === one || isOneLetterAway(name, one))
-    return meant.length > 0 ? [`${name}: is not known; did you mean ${meant.join(' or ')}?`] : []
+    return meant.length > 0 ? [`${name}: is unknown. Did you mean ${meant.join(' or ')}?`] : []
   })
 }
 

@@ -126,12 +126,12 @@ type Form = [isValid: (text: string) => boolean, must: string]
 
 const HOST_NAME: Form = [
   (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
-  'be the name of a host in lower case, such as example.com',
+  'be a host name in lower case, such as example.com',
 ]
 /** Catches most passwords with a bare `/`, `?`, or `#`, which end the host of a URL. */
 const ENCODED: Form = [
   (url) => !url.includes('#') && !/^\w+:\/\/[^/?#]*[/?][^=]*@/.test(url),
-  'have special characters of its user and password percent-encoded, such as # as %23',
+  'have special characters in its user and password percent-encoded, such as %23 for #',
 ]
 const isOrigin = (url: string) => originOf(url) !== null
 
@@ -146,47 +146,47 @@ export const FORMS: [name: string, ...Form][] = [
   [
     'MASTER_KEYS',
     (keys) => areMasterKeys(list(keys)),
-    'be a list of id:key with different ids, where key is the base64 of 32 random bytes',
+    'be a comma-separated list with unique ids, such as k1:KEY, where KEY is the output of `openssl rand -base64 32`',
   ],
   ['PUBLIC_URL', isOrigin, 'be an http(s) URL without a path, such as https://auth.example.com'],
   ['PAGES_URL', isOrigin, 'be an http(s) URL without a path, such as https://app.example.com'],
   ['PASSKEY_RP_ID', ...HOST_NAME],
-  ['CELL', (name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
+  ['CELL', (name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 letters a-z and digits, such as eu1'],
   [
     'SMTP_URL',
     isSmtpUrl,
-    'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
+    'be an smtp or smtps URL with no parameter except ?requireTLS=false, such as smtp://user:password@host:587',
   ],
   ['SMTP_NAME', ...HOST_NAME],
-  ['MAIL_FROM', (text) => SENDER.test(text), 'be an address such as no-reply@example.com, or Name <address>'],
+  ['MAIL_FROM', (text) => SENDER.test(text), 'be an email address, such as no-reply@example.com or Acme <no-reply@example.com>'],
   [
     'ALLOW_PLAINTEXT',
     (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
-    'be database, smtp, or both',
+    'be database, smtp, or both, such as database,smtp',
   ],
   [
     'BREACHED_PASSWORDS_URL',
     isPlainUrl,
-    'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
+    'be an http(s) URL without a user, a query, or a final slash, such as https://api.pwnedpasswords.com/range',
   ],
   [
     'DASHBOARD_ORIGINS',
     (origins) => list(origins).every((origin) => originOf(origin) === origin && !origin.includes('*')),
-    'be a list of origins such as https://app.example.com, without wildcards',
+    'be a comma-separated list of origins without wildcards, such as https://app.example.com',
   ],
   [
     'TRUST_PROXY',
     (networks) => list(networks).every(isCidr),
-    'be a list of IP addresses or CIDRs such as 10.0.0.0/8',
+    'be a comma-separated list of IP addresses or CIDRs, such as 10.0.0.0/8',
   ],
   [
     'DATABASE_URL',
     namesOneHost,
-    'name one host and one port, those of an HAProxy before several servers; without it, a former leader that still calls itself writable could be chosen',
+    'name one host and one port, such as those of an HAProxy for several servers. A client that knows all servers could choose an old leader that still reports itself as writable',
   ],
   [
     'TRUST_PROXY',
     (networks) => !list(networks).some(containsClients),
-    'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',
+    'contain only the networks of your proxies, such as 10.0.0.0/8. A network as large as /0 would let each client choose its own IP address',
   ],
 ]

@@ -1,4 +1,4 @@
-/** Every limit of the service. LIMIT_<NAME>=<max>/<seconds> changes one: LIMIT_REFRESH=30/60. */
+/** All limits. LIMIT_<NAME>=<max>/<seconds> changes one, such as LIMIT_REFRESH=30/60. */
 
 /** `max` uses per window. The first use starts the window. */
 export interface Limit {
@@ -54,7 +54,7 @@ const DEFAULTS = {
 
 export type Limits = typeof DEFAULTS
 
-/** What each limit counts, for OpenAPI and .env.example. */
+/** The uses that each limit counts, for OpenAPI and .env.example. */
 export const COUNTED: Record<keyof Limits, string> = {
   signInFailures: 'wrong passwords, by company, email, and network',
   accountFailures:
@@ -109,7 +109,7 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
     if (max) Object.assign(one, { max: Number(max), windowSeconds: Number(seconds) })
     else faults.push(`${variable}: must be <max>/<seconds>, such as ${one.max}/${one.windowSeconds}`)
   }
-  for (const name of unknown) faults.push(`${name}: is no limit; there are ${LIMIT_VARIABLES.join(', ')}`)
+  for (const name of unknown) faults.push(`${name}: is not a limit. The limits are ${LIMIT_VARIABLES.join(', ')}`)
   return limits
 }
 
@@ -123,8 +123,8 @@ export function excessiveLimits(limits: Limits): string[] {
     const isTooFast = one.max / one.windowSeconds > most / windowSeconds
     if (!isTooFast && one.max <= most && one.windowSeconds <= MAX_WINDOW_SECONDS) return []
     return [
-      `${variableOf(one)}: must allow at most ${MAX_FACTOR} times the default of ${max}/${windowSeconds}, ` +
-        `within at most ${MAX_WINDOW_SECONDS} seconds, in production`,
+      `${variableOf(one)}: must be at most ${MAX_FACTOR} times the default, in a window of at most ` +
+        `${MAX_WINDOW_SECONDS} seconds, in production, such as ${max}/${windowSeconds}`,
     ]
   })
 }

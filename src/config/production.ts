@@ -2,12 +2,18 @@ import { isLoopback, isPrivateDatabase, list, toMasterKey, WITHOUT_TLS } from '.
 
 /** Production refuses settings that turn off a protection or make no sense. */
 
-export const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
+const EXAMPLES: Record<string, string> = {
+  DATABASE_URL: 'postgres://user:password@host/name?sslmode=verify-full',
+  MASTER_KEYS: 'k1:KEY, where KEY is the output of `openssl rand -base64 32`',
+  PUBLIC_URL: 'https://auth.example.com',
+  SMTP_URL: 'smtp://user:password@host:587',
+}
+export const REQUIRED = Object.keys(EXAMPLES)
 
 const HOUR = 3_600
 const DAY = 86_400
 
-/** In seconds. Outside of these, a stolen credential stays valid for too long, or no client works. */
+/** In seconds. Outside these ranges, a stolen credential stays valid for too long, or no client works. */
 const RANGES: Record<string, readonly [min: number, max: number]> = {
   ACCESS_TOKEN_TTL_SECONDS: [30, DAY],
   REFRESH_TOKEN_TTL_SECONDS: [60, 90 * DAY],
@@ -29,14 +35,15 @@ const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
 type Values = Record<string, unknown>
 
 export function productionFaults(values: Values, required: readonly string[]): string[] {
-  const faults = required.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
+  const missing = required.filter((name) => !values[name])
+  const faults = missing.map((name) => `${name}: must be set in production, such as ${EXAMPLES[name]}`)
   if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
   const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)
   for (const name of ['PUBLIC_URL', 'PAGES_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL'])
     if (list(textOf(values, name)).some(isOpen))
-      faults.push(`${name}: must begin with https:// in production`)
+      faults.push(`${name}: must begin with https:// in production, such as https://auth.example.com`)
   if (list(textOf(values, 'MASTER_KEYS')).some((entry) => !looksRandom(toMasterKey(entry).key)))
-    faults.push('MASTER_KEYS: must be random in production; make one with: openssl rand -base64 32')
+    faults.push('MASTER_KEYS: must be random in production, such as the output of `openssl rand -base64 32`')
   return [...faults, ...plaintextFaults(values), ...durationFaults(values)]
 }
 
@@ -44,7 +51,7 @@ export function productionFaults(values: Values, required: readonly string[]): s
 function plaintextFaults(values: Values): string[] {
   const allowed = list(textOf(values, 'ALLOW_PLAINTEXT'))
   const unless = (word: string) =>
-    `in production, unless its host is this machine or ALLOW_PLAINTEXT names ${word}`
+    `in production, unless the host is this machine or ALLOW_PLAINTEXT names ${word}`
   const faults: string[] = []
   const database = textOf(values, 'DATABASE_URL')
   const isPrivate = database === '' || isPrivateDatabase(database, textOf(values, 'PGHOST') || 'localhost')
@@ -64,7 +71,7 @@ function durationFaults(values: Values): string[] {
   }
   for (const [shorter, longer] of ORDERS) {
     if (Number(values[shorter]) > Number(values[longer]))
-      faults.push(`${shorter}: must not be more than ${longer} in production`)
+      faults.push(`${shorter}: must be at most ${longer} in production`)
   }
   return faults
 }

@@ -15,7 +15,7 @@ const text = (oid: number): ElementType => ({
   write: (buffer, value: string, at) => at + buffer.write(value, at),
 })
 
-const EPOCH_MS = Date.UTC(2000, 0) // of Postgres, which counts microseconds
+const EPOCH_MS = Date.UTC(2000, 0) // Postgres counts microseconds from here
 
 const TYPES = {
   boolean: {
@@ -60,7 +60,7 @@ const TYPES = {
 
 /** With Postgres's code, so that a batch treats it as the fault of one item. */
 function invalidText(): Error {
-  return Object.assign(new Error('an element of an array is not of its type'), { code: '22P02' })
+  return Object.assign(new Error('an array element has the wrong type'), { code: '22P02' })
 }
 
 export type ElementTypeName = keyof typeof TYPES
@@ -92,7 +92,7 @@ export function toBinaryArray(type: ElementTypeName, values: readonly unknown[])
   return buffer
 }
 
-/** By their names in rows: `{ userId: 'user_id' }`. */
+/** Columns by their names in rows: `{ userId: 'user_id' }`. */
 type Columns = Record<string, string>
 
 export type RowOf<Table extends keyof Database, List extends Columns> = {

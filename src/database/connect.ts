@@ -176,7 +176,7 @@ export async function ping(db: Executor): Promise<void> {
   await sql`select 1`.execute(db)
 }
 
-/** pg's parsers, except for two types of which every request reads many values. */
+/** pg's parsers, except for two types that every request reads many times. */
 const types: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format) {
     if (format !== 'binary' && oid === TEXT_ARRAY) return readTextArray
@@ -185,7 +185,7 @@ const types: pg.CustomTypesConfig = {
   },
 }
 
-const TEXT_ARRAY: number = 1009 // for which pg has no name
+const TEXT_ARRAY: number = 1009 // pg has no name for it
 const parseArray = pg.types.getTypeParser(TEXT_ARRAY)
 /** There are few distinct lists of permissions and features, so each is parsed once. Frozen because it is shared. */
 const parsed = new LruMap<readonly string[]>(1_000)

@@ -12,7 +12,7 @@ const POOL_MESSAGES =
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
 export class SilentDatabaseError extends Error {
-  override message = 'The database does not answer'
+  override message = 'The database does not respond'
 }
 
 export class StandbyError extends Error {
@@ -48,7 +48,7 @@ export function isUnavailable(error: unknown): boolean {
   return error instanceof ConnectionError || isPassing(error)
 }
 
-/** Whether it can pass without an operator. */
+/** Whether the fault can pass without an operator. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionError) return isPassing(error.cause)
   const code = codeOf(error)
@@ -68,8 +68,8 @@ export function isTooSlow(error: unknown): boolean {
 
 export function isItemFault(error: unknown): boolean {
   if (error instanceof ConnectionError) return false
-  // Every SQLSTATE except those of the connection (08, 25, 28, 3D), the server (53, 57P, 58), the statement itself (42, 0A000),
-  // and an unknown result (40003). The first character excludes Node's codes, such as EPIPE.
+  // Excludes SQLSTATEs of the connection (08, 25, 28, 3D), the server (53, 57P, 58), and the statement itself (42, 0A000), and
+  // an unknown result (40003). The first character excludes Node's codes, such as EPIPE.
   return /^(?!08|25|28|3D|42|53|58|57P|0A000|40003)[0-9HPX][0-9A-Z]{4}$/.test(codeOf(error) ?? '')
 }
 

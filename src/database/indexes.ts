@@ -10,7 +10,7 @@ interface Index {
   table: string
   name: string
   columns: RawBuilder<unknown>
-  /** Replaced by this index, which takes its name. Postgres's constraint names end in `_pkey` and `_key`. */
+  /** The index that this one replaces, taking its name. Postgres's constraint names end in `_pkey` and `_key`. */
   former?: string
   parent?: string
 }
@@ -78,7 +78,7 @@ export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) 
     for (let waits = 0; !(await isDone(db, index)); waits += 1) {
       if (waits === 1)
         onWait(
-          `Waiting for the index ${index.name}: another instance builds it, or a transaction holds its table.`,
+          `Waiting for the index ${index.name}: another instance is building it, or a transaction locks its table.`,
         )
       if (waits > 0) await sleep(RETRY_MS)
       await build(db, index)
@@ -119,7 +119,7 @@ async function isFound(db: Executor, query: RawBuilder<unknown>): Promise<boolea
   return rows.length > 0
 }
 
-/** Skipped if another instance builds. Waiting for its lock in a transaction would deadlock: builds wait for transactions. */
+/** Skipped if another instance is building. Waiting for its lock in a transaction would deadlock: builds wait for transactions. */
 async function build(db: Kysely<Database>, index: Index): Promise<void> {
   const [name, table] = [sql.table(index.name), sql.table(index.table)]
   const unique = index.former?.endsWith('key') ? sql`unique` : sql``
@@ -148,7 +148,7 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
   })
 }
 
-/** Requests queue behind it while it waits for its table, so it soon gives up until the next try. */
+/** Requests queue behind this while it waits for its table, so it soon gives up until the next attempt. */
 async function settle(one: Kysely<Database>, { table, name, former, parent }: Index): Promise<void> {
   const [on, built] = [sql.table(table), sql.table(name)]
   const statements: RawBuilder<unknown>[] = []
@@ -193,7 +193,7 @@ export async function warnOfCollation(db: Executor): Promise<string[]> {
   )
   return rows.map(
     ({ database, was, is, indexes }) =>
-      `The collation of the system has changed from version ${was} to ${is}, so these indexes can be out of order: ${indexes}. ` +
+      `The system's collation has changed from version ${was} to ${is}, so these indexes can be out of order: ${indexes}. ` +
       `Run "reindex database ${database}" and "alter database ${database} refresh collation version"`,
   )
 }

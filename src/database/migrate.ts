@@ -6,7 +6,7 @@ import { codeOf } from './faults.ts'
 import { buildIndexes } from './indexes.ts'
 import type { Database } from './schema.ts'
 
-/** 5 s each, so two minutes in total for the migrations of another instance. */
+/** 5 s each, so two minutes in total for migrations by another instance. */
 const MAX_WAITS = 24
 
 const folder = new URL('../../migrations/', import.meta.url)
@@ -32,7 +32,7 @@ export class MigrationOrderError extends Error {
 
   constructor(reason: string) {
     super(
-      `The database was migrated by another version (${reason}). Start the version that migrated it last, or use another database: another DATABASE_URL, or without one another DATA_DIR.`,
+      `The database was migrated by a different version (${reason}). Start the version that migrated it last, or use a different database: set DATABASE_URL, or DATA_DIR for the embedded one.`,
     )
   }
 }
@@ -42,12 +42,12 @@ export class EncodingError extends Error {
 
   constructor(encoding: string) {
     super(
-      `The encoding of the database is ${encoding}, which cannot store every text. Create it with: create database … encoding 'UTF8' template template0`,
+      `The database's encoding is ${encoding}, which cannot store every text. Create it with: create database … encoding 'UTF8' template template0`,
     )
   }
 }
 
-/** Kysely reports it only by this text, which ends with advice for authors of migrations. */
+/** Kysely reports this only as text, which ends with advice for authors of migrations. */
 const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
 
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
@@ -105,6 +105,6 @@ async function migrateTables(db: Kysely<Database>, onWait: (text: string) => voi
     // A statement timeout is a wait for the lock if no migration had started.
     const isWait = code === '55P03' || (code === '57014' && results === undefined)
     if (!isWait || waits === MAX_WAITS) throw error
-    onWait('Waiting to migrate the database: another instance migrates it, or a transaction holds a table.')
+    onWait('Waiting to migrate the database: another instance is migrating it, or a transaction locks a table.')
   }
 }

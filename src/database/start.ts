@@ -30,7 +30,7 @@ export async function waitForDatabase(
       if (performance.now() - saidAt >= SAY_EVERY_MS) {
         saidAt = performance.now()
         const reason = error.message || (codeOf(error) ?? error.name)
-        say(`Waiting for the database, which cannot be reached: ${reason}`)
+        say(`Waiting for the database, which is unreachable: ${reason}`)
       }
     }
     await sleep(RETRY_MS, undefined, { signal })
@@ -40,7 +40,7 @@ export async function waitForDatabase(
 export class TransactionPoolingError extends Error {
   override name = 'TransactionPoolingError'
   override message =
-    'DATABASE_URL leads to a connection pooler in transaction mode; set its pool mode to session'
+    'DATABASE_URL leads to a connection pooler in transaction mode. Set its pool mode to session.'
 }
 
 /** @throws TransactionPoolingError */

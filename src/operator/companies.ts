@@ -13,7 +13,7 @@ import { endCompanySessions } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
 import { hashFirstPassword, linkToFirstPassword, type NewAccountContext } from './users.ts'
 
-/** Operators' acts on companies, audited in the same transaction. @throws Problem not_found */
+/** Operators' changes of companies, audited in the same transaction. @throws Problem not_found */
 
 interface NewCompany {
   /** If the company exists, nothing happens, and the returned `userId` is not a user's. */

@@ -8,7 +8,7 @@ import { codeOf, isOutage } from '../database/faults.ts'
 import { type ActContext, asOperator } from '../session/acts.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
-/** A committed mark shuts everyone out first. Then bounded statements delete the rows, or housekeeping finishes it. */
+/** A committed mark locks everyone out first. Bounded statements then delete the rows. Housekeeping completes interrupted runs. */
 
 const FOREIGN_KEY_VIOLATION = '23503'
 const MAX_LISTED = 1_000
@@ -28,7 +28,7 @@ interface Run {
   onFailure(error: unknown): void
 }
 
-/** Deletes companies from before `before` that nobody verified, and finishes deletions. Returns how many are gone. */
+/** Deletes old companies that nobody verified, and completes interrupted deletions. Returns how many companies it removed. */
 export async function deleteDueCompaniesAcrossCompanies(
   { db, system }: ActContext,
   { before, now, ...run }: Run & { before: Date; now: number },
@@ -63,7 +63,7 @@ async function countEach(
   return count
 }
 
-/** A different instance still deletes rows that refer to these. It or the next run deletes them. */
+/** A different instance is still deleting rows that refer to these. That instance or the next run deletes these. */
 function unlessOthersDelete(error: unknown): void {
   if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }
@@ -71,7 +71,7 @@ function unlessOthersDelete(error: unknown): void {
 /** False if someone just verified an email, or if a different instance marked the company. */
 async function markUnverified({ db, system }: ActContext, companyId: string, now: number): Promise<boolean> {
   return await transact(db, async (tx, rollBack) => {
-    // Tokens first, like verifying an email and accepting an invitation, so that only one of these succeeds.
+    // Locks tokens first, as verifying an email and accepting an invitation do, so that only one of these succeeds.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')
     if (!(await companies.markUnverified(tx, companyId))) throw rollBack(false)
     await releaseHandles(tx, companyId, new Date(now))

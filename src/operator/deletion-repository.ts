@@ -97,7 +97,7 @@ function listOf(columns: readonly string[]): RawBuilder<unknown> {
 
 const SESSIONS = 5_000
 
-/** Superseded sessions of service accounts go early: each sign-in of a fleet that does not keep its sessions adds one. */
+/** Superseded sessions of service accounts are deleted early: a fleet that does not keep its sessions adds one per sign-in. */
 const headStart = sql`case
   when end_reason = 'superseded' and (
     select kind from users u where u.company_id = s.company_id and u.user_id = s.user_id
@@ -209,7 +209,7 @@ export async function maintainAuditTrail(db: Executor, retentionDays: number): P
   return dropped
 }
 
-/** New events then come after all that readers have seen, and belong to this cluster. */
+/** After this, new events follow all events that readers have seen, and belong to this cluster. */
 export async function beginEventEra(tx: Tx): Promise<void> {
   // Transactions that store events commit before this, or wait and use the new era.
   await sql`lock table events in share mode`.execute(tx)

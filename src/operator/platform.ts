@@ -17,7 +17,7 @@ import {
   deleteUnsentMailsAcrossCompanies,
 } from './deletion-repository.ts'
 
-/** Operators' acts across companies: platform clients, keys, all sessions, a restored backup. @throws Problem not_found */
+/** Operators' changes across companies: platform clients, keys, all sessions, a restored backup. @throws Problem not_found */
 
 type KeyContext = ActContext & Pick<Context, 'sealer'>
 
@@ -72,13 +72,13 @@ function newSecret({ system }: ActContext) {
   const secrets = clientSecrets(system)
   const secret = secrets.generate()
   const secretHash = secrets.hash(secret)
-  if (!secretHash) throw new Error('a secret that was made has the form of one')
+  if (!secretHash) throw new Error('a generated secret must be valid')
   return { secret, secretHash }
 }
 
 function requireClient(client: clients.PlatformClient | undefined): clients.PlatformClient {
   if (client) return client
-  throw new Problem('not_found', 'There is no such client; `client list` shows them.')
+  throw new Problem('not_found', 'There is no such client. `client list` shows all clients.')
 }
 
 /** @throws DecryptionError if a sealed value does not open with the configured master keys */
@@ -100,7 +100,7 @@ export async function retireKey(context: KeyContext, keyId: string) {
   return await onPlatform(context, async ({ tx, audit }, at) => {
     const successor = await revokeKey(tx, context, keyId, at)
     if (successor === undefined)
-      throw new Problem('not_found', 'There is no such key that is not retired; `keys list` shows them.')
+      throw new Problem('not_found', 'There is no key with this id, or it is already retired. `keys list` shows all keys.')
     await audit('keys_retire', { subject: keyId })
     return { keyId, replacedBy: successor?.keyId ?? null }
   })
@@ -137,18 +137,18 @@ export async function settleRestored(context: KeyContext) {
 }
 
 const TO_CHECK = [
-  'Find these requests in the log since the backup, with a status below 300: companyId, userId and memberId say whom they concern. If the former database can still be read, its table audit_events tells the same.',
-  'Signing secrets that were replaced: the former one is good again, and the newer one is refused. Make another. In the log: POST /api/auth/webhook-secret/regenerate',
-  'Members that were disabled, deleted or given another role: they are active, with the former role. In the log: PATCH /api/auth/members/:id, DELETE /api/auth/members/:id',
-  'Companies and members that came: they are gone. In the log: POST /api/auth/register, POST /api/auth/invitations/accept, POST /api/auth/members',
-  'Passwords that were changed, reset, replaced or made void: the former ones are good again. In the log: POST /api/auth/password/change, POST /api/auth/password/reset, POST /api/auth/members/:id/password, DELETE /api/auth/members/:id/second-factors',
-  'E-mails that were changed, or put back: the former one signs in, and gets the links. In the log: POST /api/auth/email/confirm, POST /api/auth/undo',
-  'Second factors: those that were added are gone, and those that were removed are good again. In the log: POST /api/auth/second-factors/totp/:id/confirm, POST /api/auth/second-factors/passkeys, DELETE /api/auth/second-factors/:id, DELETE /api/auth/members/:id/second-factors',
-  'Recovery codes that were used or replaced: they are good again. Their owners make new ones. In the log: POST /api/auth/login/second-factor, POST /api/auth/reauthenticate, POST /api/auth/second-factors/recovery-codes',
-  'Who needs a second factor: the policy is the former one. In the log: PATCH /api/auth/company/security',
-  'Platform clients and their secrets: those that were deleted or rotated are as they were. Look at `client list`, delete and rotate again.',
-  'Readers of events go on with their cursors. Events since the backup are gone, but for readers who have read them: their senders can send them again.',
-  'What operators did, which the log does not have: companies created, suspended, resumed or deleted, subscriptions, users, invitations, keys.',
-  'Mails and invitations that waited are not sent: admins invite again, and users ask for another link.',
-  'Codes of authenticator apps and passkeys are refused for the next two minutes, since some may have been used before.',
+  'Search the log since the backup for the requests below, with a status under 300. companyId, userId, and memberId show who is affected. If you can still read the previous database, its table audit_events shows the same.',
+  'Replaced signing secrets: the previous secret works again, and the newer one is rejected. Generate a new one. In the log: POST /api/auth/webhook-secret/regenerate',
+  'Disabled or deleted members, and changed roles: these members are active again, with their previous role. In the log: PATCH /api/auth/members/:id, DELETE /api/auth/members/:id',
+  'New companies and members: they are missing. In the log: POST /api/auth/register, POST /api/auth/invitations/accept, POST /api/auth/members',
+  'Changed, reset, replaced, and removed passwords: the previous passwords work again. In the log: POST /api/auth/password/change, POST /api/auth/password/reset, POST /api/auth/members/:id/password, DELETE /api/auth/members/:id/second-factors',
+  'Changed and restored emails: the previous email signs in and gets the links. In the log: POST /api/auth/email/confirm, POST /api/auth/undo',
+  'Second factors: added ones are missing, and removed ones work again. In the log: POST /api/auth/second-factors/totp/:id/confirm, POST /api/auth/second-factors/passkeys, DELETE /api/auth/second-factors/:id, DELETE /api/auth/members/:id/second-factors',
+  'Used and replaced recovery codes: they work again. Their owners must create new ones. In the log: POST /api/auth/login/second-factor, POST /api/auth/reauthenticate, POST /api/auth/second-factors/recovery-codes',
+  'Second-factor policies: the previous policy applies. In the log: PATCH /api/auth/company/security',
+  'Platform clients: deletions and rotations are undone. Check `client list`, then delete or rotate again.',
+  'Event readers can continue with their cursors. Events since the backup are missing, although readers may already have them. Their senders can send them again.',
+  'Changes by operators are not in the log: companies created, suspended, resumed, or deleted, subscriptions, users, invitations, and keys.',
+  'Queued emails and invitations are not sent. Admins must invite again, and users must request a new link.',
+  'Codes of authenticator apps and passkeys are rejected for the next two minutes, because some may already have been used.',
 ]

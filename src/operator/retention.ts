@@ -28,7 +28,7 @@ const RETENTION = [
   { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
   { name: 'mails', table: 'mail_outbox', since: ['sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
-  // 90 days are shown, and the oldest must be over.
+  // The audit page shows 90 days. The oldest of them must still be complete.
   { name: 'auditDays', table: 'audit_days', since: 'day', keptMs: 92 * DAY_MS },
   { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
@@ -61,7 +61,7 @@ export class HousekeepingError extends Error {
       const code = codeOf(first) ?? (first instanceof Error ? first.name : 'unknown')
       return others.length === 0 ? `${step} (${code})` : `${step} (${code}, and ${others.length} more)`
     })
-    super(`Housekeeping failed in part: ${failed.join(', ')}. What failed is tried again in the next run.`, {
+    super(`Housekeeping failed in part: ${failed.join(', ')}. The next run retries these steps.`, {
       cause: [...failures.values()][0]?.[0],
     })
   }

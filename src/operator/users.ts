@@ -26,7 +26,7 @@ import { issuePrintedReset } from '../one-time-token/service.ts'
 import { type Act, type ActContext, asOperator } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 
-/** Operators' acts on users, audited in the same transaction. @throws Problem not_found */
+/** Operators' changes of users, audited in the same transaction. @throws Problem not_found */
 
 type NamedUser = { userId: string } | { email: string }
 
@@ -69,7 +69,7 @@ export async function createUser(
   return await creation.catch(explainUnknownName)
 }
 
-/** Until the user chooses one by the link. Anyone who saw a printed password could keep using it. */
+/** Until the user chooses one with the link. Anyone who sees a printed password could keep using it. */
 const NO_PASSWORD = ''
 
 /** @throws Problem invalid_request */

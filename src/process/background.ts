@@ -12,7 +12,7 @@ import { randomFraction } from '../system.ts'
 
 const PRUNE_EVERY_MS = 3_600_000
 const SETTLE_EVERY_MS = 60_000
-/** Thousands of events can arrive per second. Frequent runs delete few of them each. */
+/** Thousands of events can arrive per second. Frequent runs keep each deletion small. */
 const PRUNE_EVENTS_EVERY_MS = 60_000
 
 export function startBackground(
@@ -24,7 +24,7 @@ export function startBackground(
   const stopping = new AbortController()
   const lastSuccess = new Gauge({
     name: 'gatehouse_housekeeping_last_success_timestamp_seconds',
-    help: 'When housekeeping last succeeded in whole, as Unix time; 0 before the first time',
+    help: 'Unix time of the last housekeeping run without a failure; 0 before the first one',
     registers: [context.registry],
   })
   showFeedLag(context.registry, context)
@@ -32,13 +32,13 @@ export function startBackground(
   repeat(PRUNE_EVERY_MS, 'housekeeping failed', async () => {
     const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
     lastSuccess.set(system.now() / 1000)
-    log.info({ pruned }, 'housekeeping')
+    log.info({ pruned }, 'housekeeping completed')
   })
-  repeat(SETTLE_EVERY_MS, 'sign-ins without their second factor could not be settled', async () => {
+  repeat(SETTLE_EVERY_MS, 'settling unfinished sign-ins failed', async () => {
     settling = settleLapsedAcrossCompanies({ db, system }, system.now(), stopping.signal)
     await settling
   })
-  repeat(PRUNE_EVENTS_EVERY_MS, 'events that are older than the retention could not be deleted', async () => {
+  repeat(PRUNE_EVENTS_EVERY_MS, 'deleting expired events failed', async () => {
     await pruneEventsAcrossCompanies({ db, config }, system.now(), stopping.signal)
   })
   /** The first delay is random, so that machines do not all run at the same time. */

@@ -22,7 +22,7 @@ import { startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { createWorkers, openWorkerEnd } from './workers.ts'
 
-/** Opens configuration, database, and listeners, and serves until a signal. Then it drains: finishes requests, and exits. */
+/** Opens the configuration, the database, and the listeners, and serves until a signal. Then it finishes requests and exits. */
 
 /** Ctrl-C can arrive twice, from the terminal and from npm. */
 const SAME_SIGNAL_MS = 1_000
@@ -39,7 +39,7 @@ interface Context extends Opened {
 function stopOnSignals() {
   const stop = new AbortController()
   let firstAt = 0
-  /** Workers get it from their primary too. A service manager may signal all processes of the group. */
+  /** Workers also get it from their primary. A service manager may signal all processes of the group. */
   function now(reason: string): void {
     if (!stop.signal.aborted) firstAt = performance.now()
     stop.abort(reason)
@@ -77,7 +77,7 @@ async function run(system: System, logStream: LogStream, stop: Context['stop']):
     stop.signal.throwIfAborted()
     const service = await (cluster.isWorker ? startWorker(context) : startMachine(context))
     stop.signal.removeEventListener('abort', giveUp)
-    noteLostConnection = (error) => log.warn({ err: error }, 'connection lost')
+    noteLostConnection = (error) => log.warn({ err: error }, 'database connection lost')
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
     log.info({ signal: stop.signal.reason }, 'draining')
     setTimeout(() => process.exit(1), opened.config.drainDelaySeconds * 1000 + EXIT_DEADLINE_MS)
@@ -160,13 +160,13 @@ function prepareWorkers(context: Context, registry: Registry) {
 }
 
 async function warnOfConnections({ workers, databasePoolSize }: Config, db: Executor): Promise<string[]> {
-  // The primary uses up to a pool for its jobs, and two more connections.
+  // The primary's jobs take at most one pool and two more connections.
   const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + workers * AUDIT_POOL_SIZE + 2
   const capacity = await readConnectionCapacity(db)
   if (capacity === null || most <= capacity) return []
   return [
-    `WORKERS=${workers} with DATABASE_POOL_SIZE=${databasePoolSize} can open ${most} connections, and Postgres has ${capacity}: ` +
-      'set one of them lower, or max_connections of Postgres higher',
+    `WORKERS=${workers} with DATABASE_POOL_SIZE=${databasePoolSize} can open ${most} connections, but Postgres accepts ${capacity}: ` +
+      'lower one of them, or raise max_connections in Postgres',
   ]
 }
 
@@ -177,7 +177,7 @@ endOnExceptions(logStream)
 try {
   await run(realSystem, logStream, stop)
 } catch (error) {
-  // A start that was stopped by a signal has not failed.
+  // A signal during the start is not a failure.
   if (!stop.signal.aborted) {
     console.error(explain(error) ?? error)
     process.exitCode = 1

@@ -43,7 +43,7 @@ export async function startServing({ connection, ...options }: Options & { conne
   }
 }
 
-/** Closing the listener resets connections that are not accepted yet or count as idle: their request is not read yet. */
+/** Closing the listener resets connections that are not accepted yet, or look idle because their request is not read yet. */
 async function takeLastRequests(server: Server, delayMs: number): Promise<void> {
   if (delayMs > 0) await sleep(delayMs)
   let accepted = 0
@@ -55,7 +55,7 @@ async function takeLastRequests(server: Server, delayMs: number): Promise<void> 
   let before: number
   do {
     before = accepted
-    // One turn accepts some connections, and reads from those accepted before.
+    // Each turn accepts some connections, and reads from connections that were accepted earlier.
     await nextTurn()
     await nextTurn()
   } while (accepted > before && performance.now() < deadline)

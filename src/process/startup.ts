@@ -84,7 +84,7 @@ async function openMasterKeys(
   if (masterKeys.length > 0) return masterKeys
   // The service could not open what a command seals with a new key.
   if (databaseUrl && !service && !existsSync(join(dataDir, MASTER_KEY_FILE)))
-    throw new ConfigError('MASTER_KEYS: is missing; set those of the service on this database')
+    throw new ConfigError('MASTER_KEYS: must be set to the keys of the service that uses this database')
   return [await openLocalMasterKey(dataDir, system)]
 }
 
@@ -103,27 +103,27 @@ export function explain(error: unknown): string | null {
   ].some((known) => error instanceof known)
   if (isExplained) return error.message
   if (error instanceof DecryptionError) {
-    return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`
+    return `The secrets in the database cannot be decrypted: ${error.message}. Set the MASTER_KEYS that this database was created with.`
   }
   const code = codeOf(error)
   if (code === 'ENOSPC') return `The disk is full: ${error.message}.`
-  if (code === '53100') return `The disk of the database is full: ${error.message}.`
-  if (code === 'EADDRINUSE') return `${error.message}: set PORT, OPS_PORT and PLATFORM_PORT to free ones.`
+  if (code === '53100') return `The database's disk is full: ${error.message}.`
+  if (code === 'EADDRINUSE') return `${error.message}. Set PORT, OPS_PORT, and PLATFORM_PORT to free ports.`
   if (code === '42501') {
-    return `The database refuses: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role of DATABASE_URL select, insert, update and delete on all of them.`
+    return `The database denies access: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role in DATABASE_URL select, insert, update, and delete on all of them.`
   }
   if (code === '23505') {
-    return `Two rows of the database have the same key: ${error.message}. This happens after a move to a system with a different collation. Merge or delete one of them, then start again.`
+    return `Two rows in the database have the same key: ${error.message}. This happens after a move to a system with a different collation. Merge or delete one of them, then start again.`
   }
   if (UNKNOWN_CA.test(code ?? '')) {
-    return `The database has a certificate of an unknown CA: ${error.message}. Name the file of the CA's certificate: by sslrootcert in DATABASE_URL, or by NODE_EXTRA_CA_CERTS in the environment.`
+    return `The database's certificate is from an unknown CA: ${error.message}. Set sslrootcert in DATABASE_URL, or NODE_EXTRA_CA_CERTS in the environment, to the file with the CA's certificate.`
   }
   if (/^(CERT|ERR_TLS_CERT)_/.test(code ?? '')) {
-    return `The database has a certificate that is not valid for it: ${error.message}.`
+    return `The database's certificate is invalid: ${error.message}.`
   }
   if (error instanceof ConnectionError) {
-    return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
+    return `Cannot connect to the database: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
   }
-  if (isUnavailable(error)) return `The database broke off the start: ${error.message || code}. Start again.`
+  if (isUnavailable(error)) return `The database failed during the start: ${error.message || code}. Start again.`
   return null
 }

@@ -8,9 +8,9 @@ import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
 import type { System } from '../system.ts'
 
-/** With WORKERS above 1, the primary starts the workers, replaces those that die, and collects their logs and metrics. */
+/** With WORKERS above 1, the primary starts the workers, replaces those that exit, and collects their logs and metrics. */
 
-/** Delay before a worker is replaced. It doubles after each early death, so that a worker that cannot start does not spin. */
+/** Delay before a worker is replaced. It doubles after each early exit, so that a worker that cannot start does not spin. */
 const PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
 const YOUNG_MS = 60_000
@@ -52,12 +52,12 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
   const served = Promise.withResolvers<Urls>()
   let hasServed = false
   let ports = { PORT: 0, PLATFORM_PORT: 0 }
-  /** Counters of workers that ended: the totals must never go down. */
+  /** Counters of workers that exited: the totals must never decrease. */
   let departed: Metrics[] = []
   let isEnding = false
   const deaths = new Counter({
     name: 'gatehouse_worker_deaths_total',
-    help: 'Workers that died, each of which is replaced',
+    help: 'Workers that exited unexpectedly; each is replaced',
     registers: [registry],
   })
 
@@ -70,7 +70,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     relayLines(worker.process.stdout, (lines) => logStream.write(lines))
     worker.on('message', (message: FromWorker) => receive(state, message))
     worker.on('error', () => {
-      // With a pid, it only means that a message came too late for a worker that just ended.
+      // With a pid, the error only means that a message was too late for a worker that just exited.
       if (worker.process.pid === undefined) void bury(state, null, null)
     })
     worker.once('exit', (code, signal) => void bury(state, code, signal))
@@ -96,12 +96,12 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     if (departed.length > MAX_DEPARTED) void sumUpDeparted()
     if (isEnding) return
     if (!hasServed && code)
-      return served.reject(new Problem('unavailable', 'A worker could not start; it has said why.'))
+      return served.reject(new Problem('unavailable', 'A worker could not start. See its error above.'))
     const livedMs = Math.round(system.elapsed() - startedAt)
     const replacedInMs = livedMs < YOUNG_MS ? Math.min(LONGEST_PAUSE_MS, state.pauseMs * 2) : PAUSE_MS
     const context = { workerPid: worker.process.pid, code, signal, livedMs, replacedInMs }
     deaths.inc()
-    log.error(context, 'a worker died and is replaced')
+    log.error(context, 'worker exited, starting a replacement')
     await sleep(replacedInMs)
     replace(env, replacedInMs)
   }
@@ -111,7 +111,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     try {
       fork(env, pauseMs)
     } catch (error) {
-      log.error({ err: error }, 'a worker cannot be started')
+      log.error({ err: error }, 'worker could not be started')
       setTimeout(() => replace(env, pauseMs), LONGEST_PAUSE_MS).unref()
     }
   }
@@ -153,7 +153,7 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
     },
     isServing: () => [...states].some(({ isServing }) => isServing),
     async metrics(own: Registry): Promise<string> {
-      // Read before the first await: a worker that dies during it must not count twice.
+      // Read before the first await: a worker that exits during it must not count twice.
       const gone = departed
       const told = await Promise.all([...states].filter(({ isServing }) => isServing).map(askForMetrics))
       const all = [await own.getMetricsAsJSON(), ...gone, ...told]
@@ -168,17 +168,17 @@ export function createWorkers({ envs, system, registry, logStream, log, signal }
 
 export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(reason: string): void }) {
   const { worker } = cluster
-  if (!worker) throw new Error('this process is no worker')
+  if (!worker) throw new Error('this process is not a worker')
   worker.on('message', ({ type }: FromPrimary) => {
-    if (type === 'drain') onEnd('the primary asks for it')
+    if (type === 'drain') onEnd('the primary requested it')
     else void registry.getMetricsAsJSON().then((metrics) => send(worker, { type, metrics }))
   })
-  // A message came too late for a primary that just ended. `disconnect` follows.
+  // A message was too late for a primary that just exited. `disconnect` follows.
   worker.on('error', () => {})
   worker.on('disconnect', () => {
     // Otherwise Node exits immediately and drops the requests in progress.
     worker.exitedAfterDisconnect = true
-    onEnd('the primary is gone')
+    onEnd('the primary exited')
   })
   return {
     serving: ({ url, platformUrl }: Urls) => send(worker, { type: 'serving', url, platformUrl }),
@@ -186,7 +186,7 @@ export function openWorkerEnd({ registry, onEnd }: { registry: Registry; onEnd(r
   }
 }
 
-/** Node's `once` would reject on an `error` event, which a message to a worker that just ended causes. */
+/** Node's `once` would reject on an `error` event, which a message to a worker that just exited causes. */
 function exitOf(worker: Worker): Promise<void> {
   return new Promise((resolve) => {
     if (worker.isDead()) resolve()

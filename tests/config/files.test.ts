@@ -34,7 +34,7 @@ test.for([
 test('an unusable secret file is one fault, without its text', async () => {
   const faultsIn = (file: string) => faultsOf(withFile('MASTER_KEYS', file))
   expect(faultsIn(join(folder, 'nowhere'))).toEqual([
-    '  - MASTER_KEYS: must be in a readable file at MASTER_KEYS_FILE (ENOENT)',
+    '  - MASTER_KEYS: must be in the file that MASTER_KEYS_FILE names, which cannot be read (ENOENT)',
   ])
   expect(faultsIn(folder)).toEqual([expect.stringContaining('  - MASTER_KEYS: ')])
   expect(faultsIn(await fileOf('\n'))).toEqual([
@@ -64,7 +64,7 @@ test('.env in UTF-16 is a fault', async () => {
 test('a line of .env that Node ignores is a fault', async () => {
   const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
   const { faults } = await readText(text)
-  expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value`))
+  expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value, such as PORT=3000`))
 })
 
 test('.env can have comments, exports, and quoted values of several lines', async () => {

@@ -14,7 +14,7 @@ test.for([
   // Two variables are one letter apart.
   ['REFRESH_GACE_SECONDS', 'REFRESH_RACE_SECONDS or REFRESH_GRACE_SECONDS'],
 ] as const)('the unknown variable %s suggests %s (ASVS 13.1.2)', ([name, meant]) => {
-  const fault = `  - ${name}: is not known; did you mean ${meant}?`
+  const fault = `  - ${name}: is unknown. Did you mean ${meant}?`
   expect(faultsOf({ [name]: 'c4n4ry' })).toEqual([fault])
   // Also where the right one is there, and beside other faults.
   const faults = faultsOf({ [name]: '', PORT: 'x' })
@@ -23,7 +23,7 @@ test.for([
 
 test('an unknown limit is reported once', () => {
   expect(faultsOf({ LIMIT_REFRES: '1/1' })).toEqual([
-    expect.stringContaining('LIMIT_REFRES: is no limit; there are'),
+    expect.stringContaining('LIMIT_REFRES: is not a limit. The limits are LIMIT_'),
   ])
 })
 

@@ -89,7 +89,7 @@ test('a database that is not in UTF-8 is refused: not every text fits', async ()
   const options = `encoding 'LATIN1' locale_provider libc locale 'C' template template0`
   const { db } = openConnection(await createEmptyDatabase(options))
   const error = await migrate(db).catch((error: unknown) => error)
-  expect(explain(error)).toMatch(/^The encoding of the database is LATIN1.*UTF8/)
+  expect(explain(error)).toMatch(/^The database's encoding is LATIN1.*UTF8/)
 })
 
 test('a migration that fails says why, and leaves nothing half done', async () => {

@@ -130,7 +130,7 @@ test('metrics show when housekeeping last succeeded as a whole', async () => {
     await background.stop()
     return await read()
   }
-  expect(await lastSuccessAfter('housekeeping')).toBe(service.clock.now() / 1000)
+  expect(await lastSuccessAfter('housekeeping completed')).toBe(service.clock.now() / 1000)
   await sql`alter table known_clients rename to known_clients_away`.execute(service.db)
   expect(await lastSuccessAfter('housekeeping failed')).toBe(0)
   await sql`alter table known_clients_away rename to known_clients`.execute(service.db)

@@ -63,7 +63,7 @@ test('commands that start at the same time share it, until all of them stop', as
 
 test('a second service is refused, and a command leaves the database running', async () => {
   const owner = await start(sharedDir)
-  await expect(start(sharedDir)).rejects.toThrow(/Another process runs with this data folder.*DATA_DIR/s)
+  await expect(start(sharedDir)).rejects.toThrow(/Another process uses this data folder.*DATA_DIR/s)
 
   const command = await start(sharedDir, { isCommand: true })
   expect(command.url).toBe(owner.url)
@@ -174,7 +174,7 @@ test('a lost password is named, and works again when put back', async () => {
   await (await start(sharedDir)).stop()
   const password = await readFile(file, 'utf8')
   await rm(file)
-  await expect(start(sharedDir)).rejects.toThrow(/postgres\.password.*Put the right one back/s)
+  await expect(start(sharedDir)).rejects.toThrow(/postgres\.password.*Restore the right one/s)
   await writeFile(file, password)
   await note((await start(sharedDir)).url, 'password found')
 })

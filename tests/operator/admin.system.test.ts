@@ -17,7 +17,7 @@ test('a command reads standard input, prints JSON, and hashes like the service (
   const password = 'a password of my own'
   child.stdin.end(`${password}\n`)
   const { code, stdout, stderr } = await ended
-  expect([code, stderr]).toEqual([0, 'Reading the password from standard input, to its end.\n'])
+  expect([code, stderr]).toEqual([0, 'Reading the password from standard input until it closes.\n'])
   const { userId, ...person } = JSON.parse(stdout)
   expect(Object.keys(person)).toEqual(['companyId', 'handle', 'email'])
   const users = service.db.selectFrom('users').select('password_hash').where('user_id', '=', userId)
@@ -59,7 +59,9 @@ test('admin migrate without DATABASE_URL in production requires only that', asyn
   expect(await migrate(PRODUCTION)).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'The configuration has faults:\n  - DATABASE_URL: must be set in production\n',
+    stderr: expect.stringMatching(
+      /^Invalid configuration:\n  - DATABASE_URL: must be set in production, such as postgres:[^\n]+\n$/,
+    ),
   })
 })
 
@@ -72,10 +74,11 @@ test('admin migrate migrates the embedded Postgres outside production', async ()
 test('a misspelt variable in .env ends the start (ASVS 13.1.2)', async () => {
   await using cleanup = new AsyncDisposableStack()
   const folder = await copyProject(cleanup)
-  const fault = '  - DATABSE_URL: is not known; did you mean DATABASE_URL?\n'
+  const fault = '  - DATABSE_URL: is unknown. Did you mean DATABASE_URL?\n'
   // The byte order mark that some editors write is not a part of the first name.
   await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
-  const stderr = `The configuration has faults:\n  - .env, line 2: must be NAME=value\n${fault}`
+  const line = '  - .env, line 2: must be NAME=value, such as PORT=3000\n'
+  const stderr = `Invalid configuration:\n${line}${fault}`
   expect(await migrate({}, folder)).toEqual({ code: 1, stdout: '', stderr })
   const started = startProgram(join(folder, 'src/process/server.ts'), [], { PORT: 'x' })
   expect(await started.ended).toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })

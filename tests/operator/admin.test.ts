@@ -52,14 +52,14 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['a password equal to the company name (ASVS 6.2.11)', CREATE, /company name/, 'cloudberries'],
   ['an unknown plan', `${CREATE} --plan gold`, /plan/, 'a fine password'],
   ['an invalid email', 'company create --name A --admin-email nobody', /e-mail/, 'a fine password'],
-  ['a command that does not exist', 'user constructor', /there is no command "user constructor"/],
+  ['a command that does not exist', 'user constructor', /^Unknown command "user constructor"/],
   ['a missing option', 'company create --name A', /--admin-email/],
   ['an option of other commands', `${CREATE} --role x`, /--role/],
   ['an unknown subscription status', `subscription set --company ${NOBODY} --status late`, /trial/],
   ['a policy that does not exist', `company security ${NOBODY} --second-factor all`, /one of/],
   ['the policy of an unknown company', `company security ${NOBODY}`, /no company/],
   ['the deletion of an unknown company', `company delete ${NOBODY}`, /no company/],
-  ['an unknown handle', 'user list --company nowhere-1234', /no company has the handle "nowhere-1234"/],
+  ['an unknown handle', 'user list --company nowhere-1234', /^No company has the handle "nowhere-1234"/],
   ['an unknown user', `user reset-second-factors --company ${NOBODY} --email a@x.example`, /no such user/],
   [
     'an invitation to an unknown company',
@@ -67,8 +67,8 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
     /no company/,
   ],
   ['sessions of an unknown company', `sessions end --company ${NOBODY}`, /no company/],
-  ['sessions of nobody', 'sessions end', /--all alone/],
-  ['sessions of all and of one company', `sessions end --all --company ${NOBODY}`, /--all alone/],
+  ['sessions of nobody', 'sessions end', /either --company or --all/],
+  ['sessions of all and of one company', `sessions end --all --company ${NOBODY}`, /either --company or --all/],
   [
     'a previous password that stays valid for over a week',
     `user password --company ${NOBODY} --user ${NOBODY} --previous-valid-seconds 604801`,
@@ -79,7 +79,7 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['an invalid client id', 'client rotate risk', /is not an id/],
   ['an unknown client', `client delete ${NOBODY}`, /no such client/],
   ['a missing client id', 'client delete', /needs a CLIENT/],
-  ['an unknown key', 'keys retire -- -an-unknown-id', /no such key that is not retired; `keys list`/],
+  ['an unknown key', 'keys retire -- -an-unknown-id', /no key with this id.*`keys list`/],
   ['a name of an operator that is too long', `company list --as ${'a'.repeat(101)}`, /--as/],
 ])('a command fails and says why for %s', async ([, line, why, input = '']) => {
   expect(await refusalOf(line, { input })).toMatch(why)
@@ -236,7 +236,7 @@ test('keys rotate adds a key for later; keys retire ends tokens', async () => {
   const retired = await admin(`keys retire -- ${kid}`)
   expect(retired).toEqual({ keyId: kid, replacedBy: expect.any(String) })
   expect((await service.getSession({ token })).body.code).toBe('invalid_token')
-  expect(await refusalOf(`keys retire -- ${kid}`)).toMatch(/^There is no such key/)
+  expect(await refusalOf(`keys retire -- ${kid}`)).toMatch(/^There is no key with this id/)
 })
 
 test('company list, show, and delete take ids and handles', async () => {
@@ -320,4 +320,5 @@ test('no command and --help print the usage', async () => {
   expect(alone).toEqual(help)
   const usage = expect.stringMatching(/company create --name N --admin-email E.*after "--"/s)
   expect(help).toMatchObject({ code: 0, stdout: usage })
+  expect(help.stdout).not.toContain('undefined')
 })

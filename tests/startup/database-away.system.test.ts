@@ -89,7 +89,7 @@ async function wait(url: string, patienceMs: number) {
 test('the wait ends with an explanation', async () => {
   const { said, reason } = await wait(at(await findPlace()), 700)
   expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
-  expect(reason).toMatch(/^The database cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/)
+  expect(reason).toMatch(/^Cannot connect to the database: .*ECONNREFUSED.*Check DATABASE_URL/)
 })
 
 test.for([
@@ -98,5 +98,5 @@ test.for([
 ] as const)('the service does not wait for a missing %s', async ([, missing]) => {
   const { said, reason } = await wait(at(database, missing), 600_000)
   expect(said).toEqual([])
-  expect(reason).toMatch(/^The database cannot be used: [^\n]+ Check DATABASE_URL[^\n]+$/)
+  expect(reason).toMatch(/^Cannot connect to the database: [^\n]+ Check DATABASE_URL[^\n]+$/)
 })

@@ -49,7 +49,7 @@ test('migrations of a different version are refused', async () => {
   const { db, connections } = await openTestService()
   const refusal = async () =>
     explain(await migrate(connections[0]?.maintenance ?? db).catch((error: unknown) => error))
-  const advice = /^The database was migrated by another version \([^\n]+\)\. Start [^\n]+\.$/
+  const advice = /^The database was migrated by a different version \([^\n]+\)\. Start [^\n]+\.$/
   await sql`delete from kysely_migration where name like '0002-%'`.execute(db)
   expect(await refusal()).toMatch(advice)
   expect(await refusal()).toMatch(/to be at index 1/)
@@ -78,7 +78,7 @@ test('a full disk is explained by where it is', () => {
   const ofDatabase = new pg.DatabaseError('could not extend file: No space left on device', 1, 'error')
   ofDatabase.code = '53100'
   const ofService = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
-  expect(explain(ofDatabase)).toMatch(/^The disk of the database is full: [^\n]+\.$/)
+  expect(explain(ofDatabase)).toMatch(/^The database's disk is full: [^\n]+\.$/)
   expect(explain(ofService)).toMatch(/^The disk is full: [^\n]+\.$/)
 })
 

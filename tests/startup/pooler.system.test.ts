@@ -67,7 +67,7 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
   test('a start behind PgBouncer in transaction mode fails with what to do', async () => {
     const service = await launch({ DATABASE_URL: await startPgBouncer('transaction') })
     expect(await service.exit).toEqual([1, null])
-    expect(service.output()).toMatch(/pooler in transaction mode; set its pool mode to session/)
+    expect(service.output()).toMatch(/pooler in transaction mode\. Set its pool mode to session\./)
     expect(service.output()).not.toMatch(/^\s+at /m)
   })
 

@@ -13,8 +13,8 @@ import { findFreePort, messageOf, StartError } from '../listen.ts'
 import { createFolder, makeFolder, readOrCreate, unless } from './data-folder.ts'
 
 /**
- * The Postgres that runs if none is configured, from npm. It ends with the process that launched it, however that ends.
- * Of several starts, Postgres's lock file decides which one owns the server. Commands share it; a second service fails.
+ * The Postgres from npm, for services without DATABASE_URL. It ends with the process that launched it, even if that is killed.
+ * If several processes start it, Postgres's lock file decides which one owns it. Commands share it; a second service fails.
  */
 
 interface EmbeddedOptions {
@@ -30,11 +30,11 @@ type Site = Awaited<ReturnType<typeof openSite>>
 
 const POLL_MS = 20
 const MAX_LAUNCHES = 8
-/** For a ready server to let us in or, if it belongs to a different service, to end. */
+/** How long a ready server may take to let us in or, if it belongs to a different service, to end. */
 const PATIENCE_MS = 15_000
 /** Without our environment, which can contain secrets. */
 const CHILD = { cwd: '/', env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' } }
-const WAY_OUT = 'To use a Postgres of your own instead, set DATABASE_URL.'
+const WAY_OUT = 'To use your own Postgres instead, set DATABASE_URL.'
 const IS_ROOT = process.getuid?.() === 0
 
 /** `stop` also cuts off commands of other processes if this process owns the server. Close your own pool first. */
@@ -46,7 +46,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions, binaries =
     if (codeOf(error) === 'ENOSPC' || messageOf(error).includes('No space left on device'))
       throw new StartError(`${what}, because the disk is full.`, { cause: error })
     const isForbidden = /^(EACCES|EPERM)$/.test(codeOf(error) ?? '')
-    const advice = isForbidden ? 'Run as the user to whom the folder belongs. ' : ''
+    const advice = isForbidden ? 'Run as the owner of the folder. ' : ''
     throw new StartError(`${what}.\n${messageOf(error)}\n${advice}${WAY_OUT}`, { cause: error })
   }
 }
@@ -59,7 +59,7 @@ async function findServer(site: Site) {
     for (let launches = 0; ; await sleep(POLL_MS)) {
       signal?.throwIfAborted()
       const lock = await readLock(site)
-      // Recovery, and the last writes of a shutdown, take as long as they take.
+      // Recovery and the last writes of a shutdown can take any time.
       if (lock?.status !== 'ready') deadline = performance.now() + PATIENCE_MS
       if (lock && (await isPostmaster(lock.pid, site))) {
         const owned = lock.pid === own?.pid ? own : undefined
@@ -84,13 +84,13 @@ async function findServer(site: Site) {
 }
 
 function inUse(pid: number): Error {
-  const what = `Another process runs with this data folder, and with its Postgres (process ${pid}).`
-  return new Error(`${what} Stop that one, or set another DATA_DIR.`)
+  const what = `Another process uses this data folder and its Postgres (process ${pid}).`
+  return new Error(`${what} Stop it, or set a different DATA_DIR.`)
 }
 
 async function notComingUp({ log }: Site): Promise<Error> {
   const lines = (await fs.readFile(log, 'utf8').catch(() => '')).trim().split('\n')
-  return new Error(`Postgres does not come up. Its log ${log} ends so:\n${lines.slice(-12).join('\n')}`)
+  return new Error(`Postgres did not start. The end of its log ${log}:\n${lines.slice(-12).join('\n')}`)
 }
 
 // Before the shell becomes Postgres, it starts a process that stops Postgres when our end of the pipe closes. Two forks
@@ -149,8 +149,8 @@ async function letsUsIn(site: Site, port: number): Promise<boolean> {
   } catch (error) {
     const code = codeOf(error) ?? ''
     if (code === '28P01') {
-      const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
-      throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
+      const what = `The password in ${site.dataDir}/postgres.password is not the database's password.`
+      throw new Error(`${what} Restore the right one, or delete ${site.cluster} to start with an empty database.`)
     }
     // Starting, stopping, and too many connections are temporary, as are errors of the connection.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(code)) throw error
@@ -172,7 +172,7 @@ async function readLock({ lockFile }: Site) {
   return text === undefined ? undefined : { text, pid, port, status }
 }
 
-/** The process of a stale lock file can be a different program by now: containers reuse process ids early. */
+/** The process id in a stale lock file can belong to a different program: containers reuse ids early. */
 async function isPostmaster(pid: number, { cluster }: Site): Promise<boolean> {
   const reading =
     process.platform === 'linux'
@@ -190,8 +190,8 @@ export function locateBinaries(platform: string = process.platform, arch: string
     const { version }: { version: string } = require(join(folder, 'package.json'))
     return { folder, name: `${platform}-${arch}-${version}` }
   } catch (error) {
-    const what = `No Postgres for ${platform}-${arch} is installed. \`npm ci\` brings it`
-    const why = 'unless development or optional packages are left out or there is none for the platform'
+    const what = `Postgres for ${platform}-${arch} is not installed. \`npm ci\` installs it`
+    const why = 'unless it omits development or optional packages, or none exists for this platform'
     throw new StartError(`${what}, ${why}. ${WAY_OUT}`, { cause: error })
   }
 }
@@ -213,7 +213,7 @@ async function chooseHome(dataDir: string, password: string): Promise<{ home: st
   const outside = join('/var/lib/gatehouse', key)
   for (const home of [dataDir, outside]) {
     const cluster = await fs.stat(join(home, 'postgres')).catch(unless('ENOENT'))
-    // Root owns a copy that it made.
+    // A copy that root made belongs to root.
     if (cluster?.uid) return { home, account: { uid: cluster.uid, gid: cluster.gid } }
   }
   const account = await findAccount()
@@ -230,7 +230,7 @@ async function findAccount(): Promise<Account> {
     const row = new RegExp(`^${name}:[^:]*:([1-9]\\d*):([1-9]\\d*):`, 'm').exec(accounts)
     if (row) return { uid: Number(row[1]), gid: Number(row[2]) }
   }
-  throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as another user.')
+  throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as a different user.')
 }
 
 async function ensureCluster({ cluster, account, password, signal }: Site, programs: string) {
@@ -252,7 +252,7 @@ async function findPrograms({ home, account, binaries: { folder, name } }: Site)
     const programs = join(base, 'native/bin')
     await makeLinks(base)
     await run(join(programs, 'postgres'), ['--version'], account).catch((error) => {
-      throw new Error(`The Postgres ${name} does not run on this machine: ${messageOf(error)}`)
+      throw new Error(`Postgres ${name} does not run on this machine: ${messageOf(error)}`)
     })
     return programs
   }
