@@ -7,7 +7,7 @@ import { abortOnInterrupt, runMain, UsageError } from './kit/command.ts'
 import { openPostgres } from './kit/postgres.ts'
 import { describeMachine, requireWritable, writeReport } from './kit/report.ts'
 
-/** The flood test: strangers send what they can beside honest users, whose successes and latencies are the result. */
+/** The flood test: measures successes and latencies of honest users while strangers flood the service. */
 
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
@@ -20,8 +20,8 @@ async function main(): Promise<void> {
     findings.filter(({ isMet }) => !isMet).map(({ what, measured }) => `${flood}: ${what}: ${measured}`),
   )
   console.log(`\n${describeMachine()}\n`)
-  if (signal.aborted) console.log('Ended early: this is what was measured until then.')
-  if (missed.length > 0) console.log(`Aims that were missed:\n${missed.join('\n')}`)
+  if (signal.aborted) console.log('Ended early: the figures are incomplete.')
+  if (missed.length > 0) console.log(`Missed aims:\n${missed.join('\n')}`)
   else if (!signal.aborted) console.log('All aims were met.')
   await writeReport(options.json, { figures })
   if (missed.length > 0 || signal.aborted) process.exitCode = 1
@@ -42,7 +42,6 @@ async function runAll({ floods, seconds }: Options, signal: AbortSignal): Promis
   return all
 }
 
-/** Resolves when the signal is aborted. Then what was opened is closed, whatever it is doing. */
 async function aborted(signal: AbortSignal): Promise<null> {
   if (!signal.aborted) await once(signal, 'abort')
   return null

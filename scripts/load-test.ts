@@ -8,8 +8,8 @@ import { startGatehouse, startPlain } from './load-test/services.ts'
 import { openStatements } from './load-test/statements.ts'
 
 /**
- * The load test: puts load on gatehouse and on a plain service beside it, scenario by scenario, and compares what an operation
- * costs with that service, and with what it cannot do without.
+ * The load test: puts load on gatehouse and on a plain service in turn. Compares the cost of an operation with the cost in the
+ * plain service, and with the cost of the parts that it needs.
  */
 
 async function main(): Promise<void> {
@@ -19,7 +19,7 @@ async function main(): Promise<void> {
   const signal = abortOnInterrupt()
   const figures = await measureAll(options, signal)
   console.log(`\n${describeMachine()}\n\n${toText(figures)}`)
-  if (signal.aborted) console.log('\nEnded early: these are the figures until then.')
+  if (signal.aborted) console.log('\nEnded early: the figures are incomplete.')
   await writeReport(options.json, { wasInterrupted: signal.aborted, figures })
   process.exitCode = isClean(figures) ? 0 : 1
 }

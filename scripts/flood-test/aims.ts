@@ -2,15 +2,13 @@ import type { Kind, Seen } from './honest.ts'
 import type { Counts } from './requests.ts'
 import type { Growth } from './target.ts'
 
-/** The result of one flood, as the JSON report has it. */
 export interface Figures {
   flood: string
   about: string
   seconds: { before: number; during: number }
-  /** Honest users without the flood, and beside it. */
+  /** Honest users, without and with the flood. */
   before: Measured
   during: Measured
-  /** What the attackers sent, and how it ended. */
   attack: Counts
   findings: Finding[]
 }
@@ -23,7 +21,7 @@ export interface Measured {
 }
 
 export interface Finding {
-  /** What has to be true, as a sentence. */
+  /** The aim, as a sentence. */
   what: string
   measured: string
   isMet: boolean
@@ -31,10 +29,8 @@ export interface Finding {
   isOfSpeed?: boolean
 }
 
-/** What has to be true of a flood. */
 export type Aim = (figures: Figures) => Finding
 
-/** At least this share of each of these succeeds. */
 export function succeed(least: number, ...kinds: Kind[]): Aim[] {
   return kinds.map((kind) => ({ during }) => {
     const share = during.seen.find((seen) => seen.kind === kind)?.share ?? 0
@@ -43,12 +39,12 @@ export function succeed(least: number, ...kinds: Kind[]): Aim[] {
   })
 }
 
-/** Attackers get no other statuses. A connection can end without one, and a short flood before any. */
+/** A connection can end without a status, and a short flood without any. */
 export function answered(...statuses: number[]): Aim {
   return ({ attack }) => {
     const got = Object.keys(attack).filter((code) => /^\d+$/.test(code))
     const isMet = (attack['sent'] ?? 0) > 0 && got.every((status) => statuses.includes(Number(status)))
-    return { what: `attackers get nothing but ${statuses.join(', ')}`, measured: got.join(', '), isMet }
+    return { what: `attackers get only ${statuses.join(', ')}`, measured: got.join(', '), isMet }
   }
 }
 
@@ -60,7 +56,7 @@ export function memoryBelow(mb: number): Aim {
   })
 }
 
-/** Rows beyond those of honest users: this many immediately, and more with each minute. */
+/** Rows that honest users did not write: `first`, plus `perMinute`. */
 export function rowsAtMost(first: number, perMinute: number): Aim {
   return ({ before, during, seconds }) => {
     const rowsOf = ({ written }: Measured) => written.reduce((sum, { rows }) => sum + rows, 0)
@@ -72,8 +68,8 @@ export function rowsAtMost(first: number, perMinute: number): Aim {
 }
 
 /**
- * The bytes that the flood writes in an hour at most: of each table, its share of the rows. (Tables grow in steps,
- * so the bytes of honest users say little.) Much of it is written in the first minute; only an hour shows the sum.
+ * Divides the bytes of each table by rows, because tables grow in steps. Much is written in the first minute, so only a run of
+ * an hour shows the total.
  */
 export function megabytesInAnHourBelow(most: number): Aim {
   return ({ before, during, seconds }) => {
@@ -92,5 +88,5 @@ export function megabytesInAnHourBelow(most: number): Aim {
 export const showMb = (mb: number | null) => (mb === null ? 'unknown' : `${mb.toFixed(0)} MB`)
 
 function percent(share: number): string {
-  return `${Number((share * 100).toFixed(1))} %`
+  return `${Number((share * 100).toFixed(1))}%`
 }

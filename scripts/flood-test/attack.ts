@@ -4,9 +4,9 @@ import { FLOODS } from './floods.ts'
 import { openFrom } from './networks.ts'
 import type { Attack, Counts, Victim } from './requests.ts'
 
-/** The attack of one flood, in its own process and on one core, so that honest users do not wait for attackers. */
+/** Runs the attack in its own process, on one core, so that honest users do not wait for it. */
 
-/** The first message. The answer is `ready`, when the attack has begun. Any further message ends it. */
+/** The first message. The response is `ready`. Any further message ends the attack. */
 export interface AttackSetup {
   flood: string
   victim: Victim
@@ -38,7 +38,7 @@ function start(attack: Attack, victim: Victim): Counts {
 
 process.once('message', ({ flood, victim }: AttackSetup) => {
   const attack = FLOODS[flood]?.attack
-  if (!attack) throw new Error(`there is no flood ${flood}`)
+  if (!attack) throw new Error(`unknown flood: ${flood}`)
   const counts = start(attack, victim)
   process.on('message', () => process.send?.(counts, () => process.exit()))
   process.send?.('ready')

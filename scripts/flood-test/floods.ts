@@ -17,9 +17,8 @@ export interface Flood {
   about: string
   aims: Aim[]
   attack: Attack
-  /** Prepares the service before the flood. */
   prepare?(target: Target): Promise<void>
-  /** What someone does during the flood, and what they find. */
+  /** Runs during the flood. */
   observe?(target: Target, seconds: number): Promise<Finding[]>
 }
 
@@ -27,13 +26,12 @@ const KNOWN_SIGN_INS = succeed(0.98, 'sign-in, known network', 'sign-in, known d
 const KNOWN_NETWORK = succeed(0.98, 'sign-in, known network', 'session check')
 const LARGEST_BODY = 512 * 1024
 
-/** All floods by the name that --flood takes. */
 export const FLOODS: Record<string, Flood> = {
   'sign-ins-1': signIns('one network', ipv4Networks(1), 0.6),
   'sign-ins-100': signIns('100 networks', ipv4Networks(100), 0.6),
   'sign-ins-1000': signIns('1,000 networks', ipv4Networks(1_000)),
   'sign-ins-5000': signIns('5,000 networks', ipv4Networks(5_000)),
-  'sign-ins-ipv6': signIns('one IPv6 /48, each from another /64', ipv6Networks, 0.6),
+  'sign-ins-ipv6': signIns('one IPv6 /48, each from a different /64', ipv6Networks, 0.6),
   'bodies-unfinished': bodies('bodies of 512 KiB without their last byte', LARGEST_BODY, LARGEST_BODY - 1),
   'bodies-huge': bodies('bodies that announce 1 GiB', 2 ** 30, 2 * LARGEST_BODY),
   'signatures-1': badEvents('with a wrong signature from one network', 1),
@@ -51,7 +49,7 @@ export const FLOODS: Record<string, Flood> = {
   },
 }
 
-/** `newShare` has to succeed of the honest sign-ins from networks that are new to the service. */
+/** `newShare`: the share of honest sign-ins from new networks that must succeed. */
 function signIns(from: string, networks: Networks, newShare?: number): Flood {
   return {
     about: `500 sign-ins per second with wrong passwords from ${from}`,
@@ -61,16 +59,15 @@ function signIns(from: string, networks: Networks, newShare?: number): Flood {
       ...(newShare === undefined ? [] : succeed(newShare, 'sign-in, new network')),
       ...succeed(0.98, 'session check', 'refresh'),
     ],
-    // Enough connections for two seconds of sign-ins that wait for their response.
+    // Enough connections for two seconds of waiting sign-ins.
     attack: { rate: 500, connections: 1_000, networks, requestOf: wrongSignIn },
   }
 }
 
-/** Bodies that never end, behind the headers of a signed event. */
 function bodies(what: string, announced: number, bytes: number): Flood {
   const connections = 2_500
   return {
-    about: `${connections.toLocaleString('en')} ${what}, at ingest, from one network`,
+    about: `${connections.toLocaleString('en')} ${what}, sent to ingest from one network`,
     aims: [
       memoryBelow(350),
       answered(408, 413, 503),
@@ -101,7 +98,7 @@ function badEvents(what: string, networks: number, fault = {}): Flood {
   }
 }
 
-/** Emails that strangers cause to others, who request their own email during the flood. */
+/** The recipients request an email too. */
 function mails(from: string, networks: Networks): Flood {
   return {
     about: `20 registrations, forgotten passwords, and resends per second with others' emails, from ${from}`,

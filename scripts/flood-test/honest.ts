@@ -13,13 +13,11 @@ import {
 import { openFrom, sendFrom } from './networks.ts'
 import type { Target } from './target.ts'
 
-/** What honest users do, and how often per second. */
+/** Actions of honest users per second. */
 const RATES = {
-  /** From a network where the member signed in before. */
   'sign-in, known network': 4,
-  /** From a new network, with the cookie of a device on which the member signed in before. */
+  /** From a new network, with the cookie of a known device. */
   'sign-in, known device': 2,
-  /** From a new network, without a cookie. */
   'sign-in, new network': 2,
   'session check': 50,
   refresh: 10,
@@ -28,30 +26,27 @@ const RATES = {
 
 export type Kind = keyof typeof RATES
 
-/** What honest users of one kind saw. */
 export interface Seen {
   kind: Kind
   sent: number
   succeeded: number
-  /** Of those sent; 0 if nothing was sent. */
+  /** 0 if nothing was sent. */
   share: number
-  /** Milliseconds, of those that succeeded. */
+  /** Milliseconds, of successes. */
   p50: number
   p99: number
-  /** Number of failures by code. */
   errors: Record<string, number>
 }
 
-/** How long an honest client waits for a response. */
 const DEADLINE_MS = 5_000
-/** Enough that none is refreshed again while a refresh can still be in progress. */
+/** Enough that no session is refreshed again during a refresh. */
 const SESSIONS = 60
-/** Members who sign in from one network each, and by one device each. */
+/** Each of these members signs in from one network, or on one device. */
 const RESIDENTS = 20
 const DEVICES = 10
 const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
-/** The networks of each group of users (RFC 1918). */
+/** Each group of users has its own networks (RFC 1918). */
 const networksOf = (group: number) => (n: number) => `10.${group}.${(n >> 8) & 255}.${n & 255}`
 const home = networksOf(16)
 const firstVisit = networksOf(17)
@@ -59,7 +54,7 @@ const deviceTravel = networksOf(32)
 const travel = networksOf(48)
 const SENDERS = '10.18.0.1'
 
-/** Signs honest users in. The function that it returns sends what they do for a time, and returns what they saw. */
+/** Signs honest users in. The returned function runs their actions. */
 export async function prepareHonest(target: Target): Promise<(durationMs: number) => Promise<Seen[]>> {
   const works = await prepareWorks(target)
   const kinds = Object.keys(RATES) as Kind[]
@@ -67,9 +62,9 @@ export async function prepareHonest(target: Target): Promise<(durationMs: number
     Promise.all(
       kinds.map(async (kind, n) => {
         const rate = RATES[kind]
-        // Kinds whose rates are multiples of each other would always send at the same moments.
+        // Otherwise kinds whose rates are multiples of each other would send at the same moments.
         await sleep((1000 / rate) * (n / kinds.length))
-        // Enough virtual users that none is waited for, even if every response takes until its deadline.
+        // Enough virtual users, even if every response takes until the deadline.
         const users = Math.ceil((rate * DEADLINE_MS) / 1000) + 2
         const measured = await drive({ works: Array(users).fill(works[kind]), durationMs, rate })
         return summarize(kind, measured)
@@ -81,7 +76,7 @@ async function prepareWorks({ url, honest, sender, addSessions }: Target): Promi
   const open = (ipAddress: string, connections = 1) =>
     openFrom(ipAddress, url, { connections, deadlineMs: DEADLINE_MS })
 
-  /** On a new connection: a user who signs in has none yet. */
+  /** On a new connection, as a user who is not signed in. */
   async function signIn(ipAddress: string, credentials: Credentials, headers = {}): Promise<void> {
     const client = open(ipAddress)
     await client.request(200, loginRequest(credentials, headers)).finally(() => client.close())
@@ -115,7 +110,7 @@ async function prepareWorks({ url, honest, sender, addSessions }: Target): Promi
   }
 }
 
-/** With one key per token, so that a refresh whose response was lost can be repeated. */
+/** With one key per token, so that a refresh can be retried after a lost response. */
 function withKey(rotation: Operation): Operation {
   function request() {
     const next = rotation.request()

@@ -7,13 +7,12 @@ import { sendFrom } from './networks.ts'
 import { forgotten, post, registration, type Victim } from './requests.ts'
 import type { Target } from './target.ts'
 
-/** Three owners of email addresses: attackers request emails to them, and they request their own. */
+/** Attackers request emails to three people, who request their own emails too. */
 
 const NEWCOMER = 'newcomer@flood.example'
 const OWNERS_NETWORK = '203.0.113.7'
 const Registered = Type.Object({ companyId: Type.String() })
 
-/** By who requests them: someone who registers, who forgot a password, and who needs a new link. */
 function requestsOf({ companyId, members }: Victim, n: number): [email: string, request: Request][] {
   const [forgetful = '', unverified = ''] = members
   return [
@@ -33,7 +32,7 @@ export async function makeUnverified({ connection, attacked: [, unverified] }: T
   await connection.query('update users set email_verified_at = null where email = $1', [unverified?.email])
 }
 
-/** After a third of the flood, each owner requests an email. At its end, one of since then is sent or queued. */
+/** After a third of the flood, each owner requests an email. At its end, a newer one must be sent or queued. */
 export async function askForOwnMails(target: Target, seconds: number): Promise<Finding[]> {
   const { url, admin, attacked, connection } = target
   const victim = { url, companyId: admin.companyId, members: attacked.map(({ email }) => email) }
@@ -42,7 +41,7 @@ export async function askForOwnMails(target: Target, seconds: number): Promise<F
   for (const [email, request] of requestsOf(victim, 0)) {
     const at = new Date()
     const answer = await sendFrom(OWNERS_NETWORK, url, request)
-    // A registration creates a company, which has no other emails.
+    // A registration creates a company without other emails.
     const isNew = email === NEWCOMER
     const companyId = isNew ? replyOf(Registered, 201, answer).companyId : admin.companyId
     asked.push({ email, companyId, at })

@@ -1,15 +1,12 @@
 import { type Answer, type Client, openClient, patient, type Request } from '../kit/client.ts'
 import { clientLine } from '../kit/haproxy.ts'
 
-/**
- * Where requests come from. The proxy takes this program for a balancer that names its clients, so any IP address
- * is possible.
- */
+/** The proxy treats this program as a balancer that names its clients, so requests can come from any IP address. */
 
 /** The IP address of the nth request. */
 export type Networks = (n: number) => string
 
-/** This number of IPv4 addresses in turn, at most 131,072 (RFC 2544's block for benchmarks, 198.18.0.0/15). */
+/** Up to 131,072 IPv4 addresses in turn (RFC 2544's block for benchmarks, 198.18.0.0/15). */
 export function ipv4Networks(count: number): Networks {
   return (n) => {
     const at = n % count
@@ -30,7 +27,7 @@ export function openFrom(ipAddress: string, url: string, { connections = 1, ...r
   return openClient(url, { connections, firstLine: clientLine(ipAddress), ...rest })
 }
 
-/** Sends a request on a new connection, and again while the service is overloaded. */
+/** Uses a new connection, and retries while the service is overloaded. */
 export async function sendFrom(ipAddress: string, url: string, request: Request): Promise<Answer> {
   const client = openFrom(ipAddress, url)
   return await patient(client)

@@ -5,18 +5,23 @@ const MAX_SECONDS = 3_600
 
 export const USAGE = `Usage: npm run flood-test -- [options]
 
-Floods a service with what strangers can send, one flood after the other, and shows what honest users notice:
-first without the flood, then beside it. The service has the limits of production, and HAProxy with
-deploy/haproxy.cfg in front of it. Its databases are on a new Postgres, or on the server of DATABASE_URL.
+Runs each flood and reports what honest users notice, without and with it. The service has production's limits, and
+HAProxy with deploy/haproxy.cfg in front of it. Uses its own Postgres, or new databases on the server of DATABASE_URL.
 The exit status is 1 if an aim is missed.
 
-  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
-  --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20)
-  --json FILE         writes the figures as JSON
+  --flood NAMES       Runs only these floods, separated by commas; \`sign-ins\` means all that begin with it
+  --duration SECONDS  Sets the time of each flood (default: 20, at most ${MAX_SECONDS})
+  --json FILE         Writes the figures as JSON
+
+Floods:
 
 ${Object.entries(FLOODS)
   .map(([name, { about }]) => `  ${name.padEnd(20)} ${about}`)
-  .join('\n')}`
+  .join('\n')}
+
+Examples:
+  npm run flood-test -- --flood sign-ins
+  npm run flood-test -- --flood mail-100,disk --duration 60 --json figures.json`
 
 export interface Options {
   floods: string[]
@@ -36,11 +41,10 @@ export function readOptions(args: string[]): Options | null {
   return { floods: flood === undefined ? Object.keys(FLOODS) : findFloods(flood), seconds, json }
 }
 
-/** Each name stands for itself, or for a family such as `sign-ins`. */
 function findFloods(names: string): string[] {
   return names.split(',').flatMap((given) => {
     const found = Object.keys(FLOODS).filter((name) => name === given || name.startsWith(`${given}-`))
     if (found.length > 0) return found
-    throw new UsageError(`there is no flood ${given}; there are ${Object.keys(FLOODS).join(', ')}`)
+    throw new UsageError(`Unknown flood: ${given}. The floods are ${Object.keys(FLOODS).join(', ')}.`)
   })
 }

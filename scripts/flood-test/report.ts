@@ -4,9 +4,8 @@ import type { Seen } from './honest.ts'
 import type { Counts } from './requests.ts'
 
 const TOO_BUSY =
-  'Honest users failed even without the flood: this machine was too busy for the figures to count.'
+  'Honest users failed even without the flood. This machine was too busy, so the figures do not count.'
 
-/** The figures of one flood for the terminal. */
 export function toText(figures: Figures): string {
   const { flood, about, before, during, attack, findings } = figures
   return [
@@ -34,7 +33,7 @@ function honestRows({ before, during, seconds }: Figures): string[][] {
 
 function showSeen({ share, succeeded, sent, p50, p99 }: Seen): string[] {
   const latencies = succeeded > 0 ? [p50.toFixed(1), p99.toFixed(1)] : ['–', '–']
-  return [`${succeeded}/${sent} ${(share * 100).toFixed(1)} %`, ...latencies]
+  return [`${succeeded}/${sent} ${(share * 100).toFixed(1)}%`, ...latencies]
 }
 
 function showCounts(counts: Counts): string {

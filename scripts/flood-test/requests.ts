@@ -5,30 +5,26 @@ import { SAMPLE_EVENT, signedRequest } from '../kit/events.ts'
 import { loginRequest } from '../kit/operations.ts'
 import type { Networks } from './networks.ts'
 
-/** The attacks, and their requests. */
-
-/** What attackers know of the service. */
+/** What attackers know. */
 export interface Victim {
   /** Without a path. */
   url: string
   companyId: string
-  /** Emails of members whom no honest user is. */
+  /** Emails of members who send nothing themselves. */
   members: string[]
 }
 
 export interface Attack {
-  /** Requests per second that are due, whatever the responses are. */
+  /** Requests per second, whatever the responses. */
   rate: number
-  /** How many can be in progress at the same time. */
   connections: number
   networks: Networks
-  /** Whether a connection stays open for further requests. Otherwise each request has its own. */
+  /** Otherwise each request has its own connection. */
   isKept?: boolean
-  /** The nth request. */
   requestOf(victim: Victim, n: number): Request<string | Readable>
 }
 
-/** How much was sent, and what came back: statuses, and codes of errors. */
+/** By status or error code, with `sent`. */
 export type Counts = Record<string, number>
 
 type RequestOf = (victim: Victim, n: number) => Request
@@ -44,20 +40,19 @@ const memberOf = ({ members }: Victim, n: number) => members[n % members.length]
 const nobody = (n: number) => `nobody${n}@flood.example`
 const newPassword = () => randomBytes(15).toString('base64url')
 
-/** With a wrong password, of a member. */
 const memberSignIn: RequestOf = (victim, n) =>
   loginRequest({ companyId: victim.companyId, email: memberOf(victim, n), password: `wrong password ${n}` })
 
 const strangerSignIn: RequestOf = ({ companyId }, n) =>
   loginRequest({ companyId, email: nobody(n), password: `wrong password ${n}` })
 
-/** Half of them of members. */
+/** Half of the accounts exist. */
 export const wrongSignIn: RequestOf = (victim, n) =>
   n % 2 === 0 ? memberSignIn(victim, n / 2) : strangerSignIn(victim, n)
 
 const EVENT = JSON.stringify(SAMPLE_EVENT)
 
-/** An event whose signature is made with a key that the service does not have. */
+/** Signed with a key that the service does not have. */
 export function badEvent({ ageMs = 0, companyId }: { ageMs?: number; companyId?: string } = {}): RequestOf {
   const signingKey = randomBytes(32)
   return (victim) => {
@@ -66,7 +61,7 @@ export function badEvent({ ageMs = 0, companyId }: { ageMs?: number; companyId?:
   }
 }
 
-/** A bad event of which nothing follows these bytes, although its headers announce more. */
+/** Ends after these bytes, although its headers announce more. */
 export function endlessEvent(announced: number, sent: Buffer): (victim: Victim) => Request<Readable> {
   const eventOf = badEvent()
   return (victim) => {
@@ -86,7 +81,7 @@ export function registration(n: number, email: string): Request {
 export const forgotten = (companyId: string, email: string) =>
   post('/api/auth/password/forgot', { companyId, email })
 
-/** Everything by which a stranger can make the service write. */
+/** All requests with which strangers can make the service write. */
 const WRITING: RequestOf[] = [
   memberSignIn,
   strangerSignIn,

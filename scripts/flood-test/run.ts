@@ -14,11 +14,11 @@ import type { Counts } from './requests.ts'
 import { growthBetween, measureTables, openTarget, type Target } from './target.ts'
 
 const MAX_WARM_UP_SECONDS = 2
-/** The flood is at its full strength before anything is measured. */
+/** Before measuring, the flood reaches its full strength. */
 const RISE_MS = 1_000
 const MAX_SECONDS_BEFORE = 30
 
-/** Runs a flood on its own service: first honest users without it, then beside it. */
+/** Each flood has its own service. */
 export async function runFlood(
   name: string,
   seconds: number,
@@ -26,7 +26,7 @@ export async function runFlood(
   cleanup: AsyncDisposableStack,
 ): Promise<Figures> {
   const flood = FLOODS[name]
-  if (!flood) throw new Error(`there is no flood ${name}`)
+  if (!flood) throw new Error(`unknown flood: ${name}`)
   const target = await openTarget(postgres, cleanup)
   await flood.prepare?.(target)
   const runHonest = await prepareHonest(target)
@@ -34,7 +34,7 @@ export async function runFlood(
   const secondsBefore = Math.min(seconds, MAX_SECONDS_BEFORE)
   console.error(`${name}: honest users without the flood, ${secondsBefore} s`)
   const before = await measure(target, () => runHonest(secondsBefore * 1000))
-  console.error(`${name}: honest users beside the flood, ${seconds} s`)
+  console.error(`${name}: honest users with the flood, ${seconds} s`)
   let attack: Counts = {}
   const findings: Finding[] = []
   const during = await measure(target, async () => {
@@ -59,7 +59,7 @@ export async function runFlood(
   return { ...figures, findings: [...findings, ...judged] }
 }
 
-/** Returns a function that ends the attack. */
+/** The returned function ends the attack. */
 async function startAttack(
   flood: string,
   { url, admin: { companyId }, attacked }: Target,
@@ -72,12 +72,12 @@ async function startAttack(
   return async () => (await ask(child, 'stop')) as Counts
 }
 
-/** What cannot be observed because the service does not respond is a finding too. */
+/** If the service does not respond, that is a finding too. */
 async function observe(flood: Flood, target: Target, seconds: number): Promise<Finding[]> {
   try {
     return (await flood.observe?.(target, seconds)) ?? []
   } catch (error) {
-    return [{ what: 'what happens during the flood can be observed', measured: String(error), isMet: false }]
+    return [{ what: 'the service responds during the flood', measured: String(error), isMet: false }]
   }
 }
 
@@ -90,7 +90,6 @@ async function measure(target: Target, run: () => Promise<Seen[]>): Promise<Meas
   return { seen, memoryMb: peak === null ? null : peak / 2 ** 20, written }
 }
 
-/** Shows that the service has survived. */
 async function signInAfterwards({ url, admin }: Target): Promise<Finding> {
   const { status } = await sendFrom('203.0.113.99', url, loginRequest(admin))
   return { what: 'a sign-in after the flood returns 200', measured: String(status), isMet: status === 200 }

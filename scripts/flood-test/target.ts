@@ -9,15 +9,13 @@ import { createDatabase, type Postgres } from '../kit/postgres.ts'
 import { startService } from '../kit/service.ts'
 import { openFrom } from './networks.ts'
 
-/** What is flooded: a service with limits as in production, behind the proxy that is shipped, with one company. */
+/** A service with production's limits and one company, behind the shipped proxy. */
 export interface Target {
-  /** Where clients connect, without a path. */
   url: string
-  /** The process of the service. */
   pid: number | undefined
   connection: pg.Client
   admin: Credentials
-  /** Members whom the honest load consists of, and members whom attackers know. All have the admin's password. */
+  /** Members who send honest load, and members whom attackers know. All have the admin's password. */
   honest: Credentials[]
   attacked: Credentials[]
   sender: Sender
@@ -59,26 +57,26 @@ export async function openTarget(postgres: Postgres, cleanup: AsyncDisposableSta
 
 function proxyVariables({ url, opsUrl }: { url: string; opsUrl: string }): Record<string, string> {
   return {
-    // Clients that connect from here name their IP address.
+    // Connections from here name their client.
     BALANCERS: IP_ADDRESS,
     MAX_CONNECTIONS: '8000',
     STRANGERS_CONNECTIONS: '6000',
     INSTANCE_1: new URL(url).host,
     INSTANCE_1_OPS: new URL(opsUrl).host,
-    // There is no second one.
+    // Without a second instance.
     INSTANCE_2: `${IP_ADDRESS}:1`,
     INSTANCE_2_OPS: `${IP_ADDRESS}:1`,
   }
 }
 
-/** What was added to a table; bytes with its indexes. */
+/** Bytes include indexes. */
 export interface Growth {
   table: string
   rows: number
   bytes: number
 }
 
-/** Rows and bytes of every table; those of a partition count for the whole. */
+/** Partitions count as part of their table. */
 export async function measureTables(connection: pg.Client): Promise<Growth[]> {
   const { rows } = await connection.query<Growth>(
     `select root::regclass::text as table, sum(count)::float8 as rows, sum(bytes)::float8 as bytes
@@ -94,7 +92,7 @@ export async function measureTables(connection: pg.Client): Promise<Growth[]> {
   return rows
 }
 
-/** What was added to each table; those that did not change are left out. */
+/** Without tables that did not change. */
 export function growthBetween(before: Growth[], after: Growth[]): Growth[] {
   const previous = new Map(before.map((size) => [size.table, size]))
   return after

@@ -4,22 +4,20 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Copies of the project: of an earlier commit, from the repository's own history, or of this one. */
-
-/** A commit: 1.1.0. Change it with each release. */
+/** The commit of 1.1.0. Change it with each release. */
 export const LAST_RELEASE = '2ca0415'
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** The full name of a commit; undefined if the history does not have it, or there is none. */
+/** Undefined if the history does not have the commit. */
 export async function findCommit(name: string): Promise<string | undefined> {
   const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]
   const found = await run('git', args, { cwd: PROJECT }).catch(() => null)
   return found?.stdout.trim()
 }
 
-/** Writes the files of a commit below `parent`, and returns their folder. */
+/** Writes the files of a commit into a folder of `parent`. */
 export async function checkOut(commit: string, parent: string): Promise<string> {
   const [folder, archive] = [join(parent, 'checkout'), join(parent, 'checkout.tar')]
   await mkdir(folder)
@@ -28,7 +26,7 @@ export async function checkOut(commit: string, parent: string): Promise<string> 
   const [own, its] = await Promise.all(
     [PROJECT, folder].map((place) => readFile(join(place, 'package-lock.json'), 'utf8')),
   )
-  // With the same lock file, what is installed here is what it would install.
+  // With the same lock file, the packages are the same too.
   if (own === its) await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
   else await run('npm', ['ci', '--prefix', folder], { cwd: folder })
   return folder
@@ -45,7 +43,7 @@ const COPIED = [
   'README.md',
 ]
 
-/** Copies the project, so that the copy can be changed until the cleanup. Returns its folder. */
+/** The copy can be changed, and exists until the cleanup. */
 export async function copyProject(cleanup: AsyncDisposableStack): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-copy-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true }))

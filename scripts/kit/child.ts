@@ -7,7 +7,7 @@ export interface Child {
   ended: Promise<never>
 }
 
-/** Runs a file in a process of its own, with only these variables in its environment, until the cleanup; on one core, if it is given. */
+/** Runs a file in its own process until the cleanup, with only these variables, and on `core` if it is given. */
 export function startChild(
   file: string,
   variables: Record<string, string>,
@@ -20,7 +20,7 @@ export function startChild(
       execArgv: ['--cpu-list', String(core), process.execPath],
     }),
     env: { PATH: process.env['PATH'], ...variables },
-    // Keeps Ctrl-C from it: the load test itself ends it.
+    // Ctrl+C must not reach it: the load test ends it.
     detached: true,
   })
   const ended = once(child, 'exit').then(([code]): never => {
@@ -35,13 +35,12 @@ export function startChild(
   return { process: child, ended }
 }
 
-/** The first message of a child, which says that it is ready. */
 export async function firstMessage({ process: child, ended }: Child): Promise<unknown> {
   const [message] = await Promise.race([once(child, 'message'), ended])
   return message
 }
 
-/** Sends a message to a child, and returns the next one that comes from it. */
+/** Returns the next message from the child. */
 export async function ask(child: Child, message: string | number | object): Promise<unknown> {
   child.process.send(message)
   return await firstMessage(child)

@@ -19,23 +19,22 @@ export interface Answer {
 
 export interface Client {
   send(request: Request<string | Readable>): Promise<Answer>
-  /** Sends a request and returns the JSON of the answer. @throws Failure for a different status */
+  /** Returns the JSON of the response. @throws Failure for a different status */
   request(expectedStatus: number, request: Request): Promise<unknown>
   close(): Promise<void>
 }
 
 interface ClientOptions {
   connections: number
-  /** From connecting to the end of the answer. Without it, only the service's silence is an error. */
+  /** From connecting to the end of the response. Without it, only silence is an error. */
   deadlineMs?: number
-  /** What a connection begins with, before its first request. */
+  /** Sent on each connection before its first request. */
   firstLine?: string
 }
 
-/** A service that is silent for longer is an error. */
 const SILENCE_MS = 30_000
 
-/** As long as a service says in Retry-After. */
+/** The service's Retry-After. */
 const RETRY_AFTER_MS = 1_000
 const MAX_TRIES = 20
 
@@ -56,7 +55,7 @@ export function openClient(url: string, options: ClientOptions): Client {
   )
 }
 
-/** The same client, but it asks again after a 503: for what is done before a measurement. */
+/** The same client, with retries after a 503: for the preparation of a measurement. */
 export function patient({ send, close }: Client): Client {
   async function sendUntilAnswered(request: Request<string | Readable>): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {
@@ -113,13 +112,13 @@ async function send(
   }
 }
 
-/** @throws Failure with the status and the code of the problem document (RFC 9457), if there is one */
+/** @throws Failure with the status and, if there is one, the code of the problem (RFC 9457) */
 export function requireStatus(expected: number, { status, text }: Answer): void {
   const [, code = ''] = /"code":"([a-z_]+)"/.exec(text) ?? []
   if (status !== expected) throw new Failure(`${status} ${code}`.trimEnd())
 }
 
-/** A response that is not the expected one. `isWrong`: it reports success, but not for what was requested. */
+/** An unexpected response. `isWrong`: it reports success, but does not match the request. */
 export class Failure extends Error {
   readonly code: string
   readonly isWrong: boolean
@@ -130,12 +129,11 @@ export class Failure extends Error {
   }
 }
 
-/** @throws Failure that counts as a wrong response */
 export function requireCorrect(isCorrect: boolean, fault: string): void {
-  if (!isCorrect) throw new Failure(`wrong answer: ${fault}`, true)
+  if (!isCorrect) throw new Failure(`wrong response: ${fault}`, true)
 }
 
-/** What an error is counted under: the code of a failure or of a network error, or its text. */
+/** The code of a failure or of a network error; otherwise its text. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : String(error)
 }

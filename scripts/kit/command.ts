@@ -1,20 +1,20 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
-/** What all programs share: they read options, report mistakes, and end in order. */
+/** Shared by all programs: reading options, reporting mistakes, and ending cleanly. */
 
-/** A mistake that only the person who runs the program can correct. It is printed without a stack trace. */
+/** A mistake that the user can correct. It is printed without a stack trace. */
 export class UsageError extends Error {}
 
-/** Runs a program. `name` is that of its npm script, whose --help is recommended after a mistake. */
+/** `name`: the npm script, whose --help is recommended after a mistake. */
 export async function runMain(name: string, main: () => Promise<void>): Promise<void> {
   await main().catch((error: unknown) => {
-    const help = `\`npm run ${name} -- --help\` lists the options.`
+    const help = `\`npm run ${name} -- --help\` shows the options.`
     console.error(error instanceof UsageError ? `${error.message}\n${help}` : error)
     process.exitCode = 1
   })
 }
 
-/** The command line, parsed by Node. @throws UsageError */
+/** @throws UsageError */
 export function readArgs<const T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config)
@@ -23,7 +23,7 @@ export function readArgs<const T extends ParseArgsConfig>(config: T): ReturnType
   }
 }
 
-/** The number of an option, above 0. @throws UsageError */
+/** A number above 0. @throws UsageError */
 export function readNumber(option: string, text: string, { isWhole = false, max = 1e9 } = {}): number {
   const value = Number(text)
   if (value > 0 && value <= max && (Number.isInteger(value) || !isWhole)) return value
@@ -32,17 +32,17 @@ export function readNumber(option: string, text: string, { isWhole = false, max 
   throw new UsageError(`--${option} must be a ${kind} above 0 and at most ${most}, not ${text}`)
 }
 
-/** npm forwards the Ctrl-C that the terminal has sent to us too. Within this time both are one. */
+/** npm forwards the Ctrl+C that the terminal also sends to us. Within this time, both count as one. */
 const SAME_INTERRUPT_MS = 500
 
-/** The first Ctrl-C ends the work in order, the second one the process. */
+/** The first Ctrl+C ends the work cleanly, the second one the process. */
 export function abortOnInterrupt(): AbortSignal {
   const stop = new AbortController()
   let firstAt = 0
   function onSignal(): void {
     if (!stop.signal.aborted) {
       firstAt = performance.now()
-      console.error('\nEnding. Press Ctrl-C again to quit immediately, without cleaning up.')
+      console.error('\nEnding. Press Ctrl+C again to quit immediately, without cleaning up.')
       stop.abort()
     } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
   }

@@ -3,7 +3,7 @@ import type { Credentials, LiveSession } from './operations.ts'
 import { type Operator, openOperator, type ServiceSettings } from './operator.ts'
 import { openConnection } from './postgres.ts'
 
-/** Companies with many users and sessions. They are created in the database: through the service it would take hours. */
+/** Companies with many users and sessions. Creating them through the service, not in the database, would take hours. */
 
 export interface Company {
   operator: Operator
@@ -11,7 +11,7 @@ export interface Company {
   admin: Credentials
   /** Members with the admin's password. */
   people: Credentials[]
-  /** Creates sessions that began about a day ago, and returns the first `wanted` of them. */
+  /** Creates sessions that began about a day ago, and returns the first `wanted`. */
   addSessions(count: number, wanted?: number): Promise<LiveSession[]>
 }
 
@@ -47,7 +47,7 @@ export async function openCompany(
 
 const ANALYSTS = 1_000
 
-/** Gives a company that has only its admin analysts with the admin's password; returns their emails. */
+/** Adds analysts with the admin's password to a company that has only its admin. Returns their emails. */
 async function insertAnalysts(connection: pg.Client, companyId: string): Promise<string[]> {
   const { rows } = await connection.query<{ email: string }>(
     `insert into users (company_id, user_id, email, name, role, assignments, status, password_hash,
@@ -62,7 +62,6 @@ async function insertAnalysts(connection: pg.Client, companyId: string): Promise
   return rows.map(({ email }) => email)
 }
 
-/** By ID. */
 async function readUsers(connection: pg.Client, companyId: string) {
   const { rows } = await connection.query<{ id: string; role: string; permissions: string[] }>(
     'select user_id as id, role, permissions from accounts where company_id = $1',
@@ -81,7 +80,7 @@ interface SessionRow {
 const ROWS_PER_STATEMENT = 100_000
 const DAY_SECONDS = 86_400
 
-/** Sessions that began about a day ago, spread over these users. Returns the first `wanted` of them. */
+/** Spreads the sessions over these users. */
 async function insertSessions(
   connection: pg.Client,
   companyId: string,
@@ -95,14 +94,14 @@ async function insertSessions(
       count: Math.min(ROWS_PER_STATEMENT, count - from),
       beginsAt: firstBegin + from / ROWS_PER_STATEMENT,
     })
-    // Of millions of rows only those that are wanted stay in memory.
+    // Of millions of rows, only the wanted ones stay in memory.
     for (const row of rows.slice(0, wanted - returned.length)) returned.push(row)
   }
   await connection.query('analyze sessions')
   return returned
 }
 
-/** `beginsAt` is in Unix seconds. The IDs are UUIDs of version 7, in the order of time, as the service creates them. */
+/** `beginsAt` is in Unix seconds. Like the service's, the IDs are UUIDs of version 7, in the order of time. */
 async function insertChunk(
   connection: pg.Client,
   companyId: string,

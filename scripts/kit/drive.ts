@@ -2,41 +2,38 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { build, type Histogram } from 'hdr-histogram-js'
 import { codeOf } from './client.ts'
 
-/** Puts load on a service by work that autocannon cannot do, such as a new connection for each request, in an open loop. */
+/** Load in an open loop, for work that autocannon cannot do, such as a new connection for each request. */
 
-/** One request and the check of its response. A virtual user repeats it. */
+/** A request and the check of its response. A virtual user repeats it. */
 export type Work = () => Promise<void>
 
 interface Load {
-  /** One for each virtual user. */
   works: Work[]
   durationMs: number
-  /** Requests per second that are due, answered or not. */
+  /** Requests per second that are due, whatever the responses. */
   rate: number
 }
 
 export interface Measurement {
   succeeded: number
-  /** Number of failures by code. */
   errors: Map<string, number>
   /** Latencies of the successful requests, in microseconds. */
   histogram: Histogram
 }
 
-/** How long to wait for outstanding responses after the end, before they count as unanswered. */
+/** How long to wait for outstanding responses after the end. */
 const GRACE_MS = 10_000
 /** Longer latencies count as this long. */
 const MAX_LATENCY_US = 120_000_000
 
-/** Of latencies in microseconds. */
 export const createHistogram = () =>
   build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
 
 export const toMicroseconds = (ms: number) => Math.min(MAX_LATENCY_US, Math.max(1, Math.round(ms * 1000)))
 
 /**
- * Latency counts from when a request was due, even if no virtual user was free. So a stall shows in all requests that were
- * due during it, not in one (coordinated omission).
+ * Latency counts from when a request was due, even if no virtual user was free. Otherwise, a stall would show in only one of
+ * the requests that were due during it (coordinated omission).
  */
 export async function drive({ works, durationMs, rate }: Load): Promise<Measurement> {
   const histogram = createHistogram()
@@ -72,7 +69,7 @@ export async function drive({ works, durationMs, rate }: Load): Promise<Measurem
   }
 
   for (let isLast = false; !isLast; await sleep(1)) {
-    // What became due while this process had no time is sent late, even at the end.
+    // Requests that became due while this process was busy are sent late, even at the end.
     const elapsedMs = performance.now() - startedAt
     isLast = elapsedMs >= durationMs
     due = Math.floor((Math.min(elapsedMs, durationMs) / 1000) * rate) + 1

@@ -3,9 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { type Client, JSON_CONTENT, patient, type Request, requireCorrect } from './client.ts'
 import { type Credentials, type Operation, openSession, replyOf } from './operations.ts'
 
-/** Signed events, as servers of companies send them. */
-
-/** An event of about 500 bytes. */
+/** About 500 bytes. */
 export const SAMPLE_EVENT = {
   type: 'payment.created',
   occurredAt: '2026-01-01T12:00:00.000Z',
@@ -27,7 +25,7 @@ export interface Sender {
 const SecretReply = Type.Object({ secret: Type.String() })
 const IngestReply = Type.Object({ accepted: Type.Integer(), duplicates: Type.Integer() })
 
-/** Generates a new signing secret, which only an admin may do. */
+/** Generates a new signing secret. */
 export async function openSender(client: Client, admin: Credentials): Promise<Sender> {
   const { accessToken: token } = await openSession(client, admin)
   const path = '/api/auth/webhook-secret/regenerate'
@@ -36,12 +34,12 @@ export async function openSender(client: Client, admin: Credentials): Promise<Se
   return senderOf(admin.companyId, secret)
 }
 
-/** `secret` is in the form that the service shows. */
+/** `secret`: as the service shows it. */
 export function senderOf(companyId: string, secret: string): Sender {
   return { companyId, signingKey: Buffer.from(secret.slice('whsec_'.length), 'base64') }
 }
 
-/** The signature of Standard Webhooks, made at this time. */
+/** Signed as Standard Webhooks require. */
 export function signedRequest(
   { companyId, signingKey }: Sender,
   id: string,
@@ -64,7 +62,7 @@ export function signedRequest(
   }
 }
 
-/** Sends the sample event, one or so many in a request, each time under new IDs. */
+/** Sends the sample event `count` times in a request, with new IDs. */
 export function ingest(sender: Sender, count = 1): Operation {
   const events = Array.from({ length: count }, () => SAMPLE_EVENT)
   const body = JSON.stringify(count === 1 ? SAMPLE_EVENT : { events })

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../src/process/listen.ts'
 import { isListening } from './places.ts'
 
-/** HAProxy with the configuration that is shipped. Only its environment differs from production. */
+/** HAProxy with the shipped configuration. Only its environment differs from production. */
 
 const FILE = resolve(import.meta.dirname, '../../deploy/haproxy.cfg')
 const HOST = '127.0.0.1'
@@ -17,17 +17,15 @@ export interface RunningProxy {
   url: string
   platformUrl: string
   process: ChildProcess
-  /** What it has written until now. */
   output(): string
 }
 
 interface ProxyOptions {
   variables: Record<string, string>
-  /** Follow the address of its listener, such as those of TLS. */
+  /** After the address of its listener, such as options of TLS. */
   options?: string
-  /** Of its listener, with PORT in it; by default of IPv4 on loopback. */
+  /** The addresses of its listener, with PORT in them. */
   addresses?: string
-  /** Of the command line. */
   flags?: string[]
 }
 
@@ -37,13 +35,13 @@ export async function startProxy(
 ): Promise<RunningProxy> {
   const port = await findFreePort({ host: HOST, port: 0 })
   let platformPort = port
-  // The certificate is for this IP address, so both listeners are there.
+  // The certificate is for this IP address, so both listeners use it.
   while (platformPort === port) platformPort = await findFreePort({ host: HOST, port: 0 })
   const proxy = spawn('haproxy', [...flags, '-db', '-f', FILE], {
     env: {
       PATH: `${process.env['PATH']}:/usr/sbin`,
       RUN_AS: userInfo().username,
-      // Less than by default, so that an ordinary limit of files is enough.
+      // Below the default, so that an ordinary limit of open files is enough.
       MAX_CONNECTIONS: '400',
       STRANGERS_CONNECTIONS: '300',
       PUBLIC_BIND: `${addresses.replaceAll('PORT', String(port))} ${options}`,
@@ -80,7 +78,7 @@ export async function startProxy(
   }
 }
 
-/** The first line of a connection on which a balancer names its client (PROXY protocol, version 1). */
+/** The first line of a connection, in which a balancer names its client (PROXY protocol, version 1). */
 export function clientLine(ipAddress: string): string {
   return ipAddress.includes(':')
     ? `PROXY TCP6 ${ipAddress} ::1 1 1\r\n`

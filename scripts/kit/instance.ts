@@ -1,27 +1,25 @@
 import { childrenOf } from './processes.ts'
 import { startService } from './service.ts'
 
-/** An instance of the service that is stopped and started again, always with the same ports. */
+/** An instance of the service that keeps its ports when it is restarted. */
 export interface Instance {
-  /** Its primary, and then its workers. */
+  /** The primary first, then its workers. */
   processes(): number[]
-  /** With these variables besides its own. Nothing happens if it runs. */
+  /** Adds these variables to its own. Does nothing while it runs. */
   start(variables?: Record<string, string>): Promise<void>
-  /** By SIGTERM; resolves when it has ended. */
+  /** Sends SIGTERM, and resolves when it has ended. */
   stop(): Promise<void>
 }
 
 const START_MS = 60_000
 
 interface Options {
-  /** Its files, a new one for each start, begin with this path. */
+  /** The start of the path of its log files. Each start has a new one. */
   log: string
   variables: Record<string, string>
-  /** Whose service it is; this one by default. */
   project?: string | undefined
 }
 
-/** Not started yet. */
 export function createInstance(
   { log, variables: own, project: folder }: Options,
   cleanup: AsyncDisposableStack,
@@ -31,7 +29,7 @@ export function createInstance(
   return {
     processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
     async start(variables = {}) {
-      // Again and again, as systemd does: it does not start without its database, nor while its former workers leave.
+      // Retries, as systemd does: it cannot start without its database, or while its previous workers are ending.
       for (const deadline = performance.now() + START_MS; !running; ) {
         starts += 1
         const end = cleanup.use(new AsyncDisposableStack())

@@ -2,16 +2,14 @@ import { once } from 'node:events'
 import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 
-/** A real SMTP server, and what it has received. */
-
 export interface ReceivedMail {
-  /** By which the client introduced itself (EHLO). */
+  /** From EHLO. */
   clientName: string
-  /** The recipients of the envelope, which alone decide where the mail goes. */
+  /** From the envelope: only these decide where the message goes. */
   recipients: string[]
   raw: string
   email: Email
-  /** The token of its link; empty without one. */
+  /** From its link; empty without one. */
   token: string
 }
 
@@ -20,7 +18,7 @@ interface Options {
   port: number
   /** Called with each message before it is accepted. An error with a `responseCode` refuses the message. */
   onMessage(mail: ReceivedMail): Promise<void> | void
-  /** The refusals by recipient; all other recipients are accepted. */
+  /** By recipient. Other recipients are accepted. */
   refusals?: Record<string, [code: number, text: string]>
 }
 
@@ -30,7 +28,7 @@ export interface MailServer {
   stop(): Promise<void>
 }
 
-/** It does not listen before `start`, and can be started again. */
+/** Listens after `start`, and can be restarted. */
 export function createMailServer({ host, port, onMessage, refusals = {} }: Options): MailServer {
   let server: SMTPServer | undefined
 

@@ -6,7 +6,7 @@ import { createRegistry } from '../../src/http/metrics.ts'
 import { createLimitedHasher } from '../../src/limits/admission.ts'
 import { realSystem } from '../../src/system.ts'
 
-/** The OpenAPI documents of both listeners, as JSON. They need no database: every statement returns no rows. */
+/** The OpenAPI documents of both listeners, as JSON. Needs no database: every statement returns no rows. */
 export async function readOpenApi(variables: NodeJS.ProcessEnv): Promise<{ api: string; platform: string }> {
   const config = loadConfig(
     {

@@ -10,36 +10,35 @@ import {
   requireStatus,
 } from './client.ts'
 
-/** What members and programs do again and again: a request, and the check of its response. */
-
+/** A repeated action of a member or a program. */
 export interface Operation {
-  /** The next request. Undefined if nothing is left to do. */
+  /** Undefined if nothing is left to do. */
   request(): Request | undefined
-  /** Takes the response. @throws Failure unless it is the expected one */
+  /** @throws Failure for an unexpected response */
   take(answer: Answer): void
 }
 
-/** What a user signs in with: exactly the body of the request. */
+/** Exactly the body of a sign-in. */
 export interface Credentials {
   companyId: string
   email: string
   password: string
 }
 
-/** A session that has not ended, with its current tokens. Operations update it when they rotate these. */
+/** An active session. Operations that rotate its tokens update it. */
 export interface LiveSession {
   id: string
   accessToken: string
   refreshToken: string
 }
 
-/** Sends the next request of an operation. @throws Failure */
+/** @throws Failure */
 export async function perform(client: Client, operation: Operation): Promise<void> {
   const request = operation.request()
   if (request) operation.take(await client.send(request))
 }
 
-/** @throws Failure for a different status, and for a body that is not of this form */
+/** @throws Failure for a different status, or a body that does not match the schema */
 export function replyOf<T extends TSchema>(schema: T, status: number, answer: Answer): Static<T> {
   requireStatus(status, answer)
   let body: unknown
@@ -82,9 +81,8 @@ export const loginRequest = (credentials: Credentials, headers: Record<string, s
   body: JSON.stringify(credentials),
 })
 
-/** Signs these users in, one after the other. */
 export function signIn(users: readonly Credentials[]): Operation {
-  // Virtual users start at different places, so that they rarely sign in the same user at the same time.
+  // Virtual users start at different positions, so that they rarely sign in the same user at the same time.
   const next = inTurn(users, Math.floor(Math.random() * users.length))
   let signingIn: Credentials | undefined
   return {
@@ -99,14 +97,13 @@ export function signIn(users: readonly Credentials[]): Operation {
   }
 }
 
-/** Signs a user in before a measurement, and returns the new session. */
+/** For the preparation of a measurement. */
 export async function openSession(client: Client, credentials: Credentials): Promise<LiveSession> {
   const answer = await patient(client).send(loginRequest(credentials))
   const { session, accessToken, refreshToken } = replyOf(LoginReply, 200, answer)
   return { id: session.id, accessToken, refreshToken }
 }
 
-/** Asks about each session in turn, with its access token. */
 export function checkSession(sessions: readonly LiveSession[]): Operation {
   const next = inTurn(sessions)
   let asked: LiveSession
@@ -123,7 +120,6 @@ export function checkSession(sessions: readonly LiveSession[]): Operation {
   }
 }
 
-/** Rotates the tokens of each session in turn. */
 export function refresh(sessions: readonly LiveSession[]): Operation {
   const next = inTurn(sessions)
   let rotating: LiveSession
@@ -141,7 +137,7 @@ export function refresh(sessions: readonly LiveSession[]): Operation {
   }
 }
 
-/** Ends each session once. Virtual users may share the list. */
+/** Ends each session once. Virtual users can share the list. */
 export function logout(sessions: LiveSession[]): Operation {
   return {
     request() {
@@ -154,7 +150,6 @@ export function logout(sessions: LiveSession[]): Operation {
 
 const IntrospectReply = Type.Object({ active: Type.Literal(true), sid: Type.String() })
 
-/** A service of the platform asks about each access token in turn. */
 export function introspect(
   sessions: readonly LiveSession[],
   { id, secret }: { id: string; secret: string },
@@ -177,7 +172,7 @@ export function introspect(
   }
 }
 
-/** A reverse proxy asks whether requests with each access token in turn may pass. */
+/** Forward authentication, as a reverse proxy requests it. */
 export function verify(sessions: readonly LiveSession[]): Operation {
   const next = inTurn(sessions)
   return {

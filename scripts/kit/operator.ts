@@ -13,16 +13,14 @@ import { openKeyRing } from '../../src/token/keys.ts'
 import { createTokens, refreshTokenOptions, type Tokens } from '../../src/token/plugin.ts'
 import type { Credentials } from './operations.ts'
 
-/** What the load test does with the service's own code. Nothing else here depends on how that code is built. */
+/** Uses the service's own code. Nothing else here depends on how that code is built. */
 export interface Operator {
-  /** Creates a company and returns its admin. */
+  /** Returns the admin. */
   createCompany(): Promise<Credentials>
-  /** One of the platform, which may introspect by default. */
   createClient(scopes?: string[]): Promise<{ id: string; secret: string }>
   signTokens(claims: SessionClaims): Promise<{ accessToken: string; refreshToken: string }>
 }
 
-/** Configuration that the load test and the service must share. */
 export interface ServiceSettings {
   databaseUrl: string
   masterKeys: string
@@ -39,7 +37,7 @@ interface SessionClaims {
   expiresAt: Date
 }
 
-/** Migrates the database and opens the key ring in it. */
+/** Migrates the database, and opens its key ring. */
 export async function openOperator(
   settings: ServiceSettings,
   cleanup: AsyncDisposableStack,
@@ -58,7 +56,7 @@ export async function openOperator(
   }
 }
 
-/** The tokens of the service, which are only signed here. */
+/** These only sign. */
 async function openTokens(config: Config, { db }: Connection): Promise<Tokens> {
   const { masterKeys, accessTokenTtlSeconds } = config
   const issuer = issuerOf(config)
@@ -84,12 +82,12 @@ async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
     },
     { name: `Load test ${new Date().toISOString()}`, adminEmail: email, password },
   )
-  // What a company on a trial sends is counted.
+  // A trial would limit events.
   await changeSubscription({ db, system: realSystem }, companyId, { status: 'active' })
   return { companyId, email, password }
 }
 
-/** The access token is new, the refresh token as old as its session. */
+/** The access token is new; the refresh token is as old as its session. */
 async function signTokens(
   tokens: Tokens,
   claims: SessionClaims,

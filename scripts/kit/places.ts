@@ -2,17 +2,13 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type NetConnectOpts } from 'node:net'
 
-/** Where something is to listen later, or again. What can choose its port when it starts does so: port 0. */
-
+/** For a listener that must know its port before it starts. Others use port 0. */
 export interface Place {
   host: string
   port: number
 }
 
-/**
- * A place that stays free until it is used, since nobody else uses its IP address. Only Linux has more of them
- * than one; elsewhere it is that of all.
- */
+/** Stays free until it is used, because nothing else uses its IP address. Only Linux has several. */
 export async function findPlace(): Promise<Place> {
   const own = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`
   const host = process.platform === 'linux' ? own : '127.0.0.1'
@@ -24,7 +20,6 @@ export async function findPlace(): Promise<Place> {
   return { host, port: address.port }
 }
 
-/** Whether something accepts connections there. */
 export async function isListening(place: NetConnectOpts): Promise<boolean> {
   const socket = connect(place)
   try {
@@ -37,7 +32,7 @@ export async function isListening(place: NetConnectOpts): Promise<boolean> {
   }
 }
 
-/** Places for the listeners of a service, and its variables that name them. */
+/** For the listeners of a service, with its variables. */
 export async function findServicePlaces() {
   const [{ host, port }, ops, platform] = [await findPlace(), await findPlace(), await findPlace()]
   return {

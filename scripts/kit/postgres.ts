@@ -9,17 +9,17 @@ import { findPostmaster } from './processes.ts'
 /** A Postgres server on which databases can be created. */
 export interface Postgres {
   url: string
-  /** For files that are needed as long as this server is used. */
+  /** For files that are needed while this server is used. */
   folder: string
   /** Its main process, if it runs on this machine. */
   pid: number | undefined
 }
 
-/** The server of DATABASE_URL, or else an embedded one with fsync, as in production. */
+/** The server of DATABASE_URL. Without it, an embedded one with fsync, as in production. */
 export async function openPostgres(cleanup: AsyncDisposableStack): Promise<Postgres> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-scripts-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true }))
-  // When started by root, the embedded Postgres runs as another user, who must reach its data.
+  // If root starts it, the embedded Postgres runs as a different user, who must be able to reach its data.
   await chmod(folder, 0o711)
   const url = process.env['DATABASE_URL']
   if (url) return { url, folder, pid: undefined }
@@ -28,7 +28,7 @@ export async function openPostgres(cleanup: AsyncDisposableStack): Promise<Postg
   return { url: server.url, folder, pid: findPostmaster(folder) }
 }
 
-/** Creates an empty database and returns its URL. */
+/** Returns the URL of an empty database. */
 export async function createDatabase(postgres: Postgres, cleanup: AsyncDisposableStack): Promise<string> {
   const name = `gatehouse_scripts_${randomBytes(6).toString('hex')}`
   await runStatement(postgres.url, `create database ${name}`)
@@ -42,7 +42,7 @@ export async function openConnection(url: string): Promise<pg.Client> {
   return connection
 }
 
-/** Runs one statement on a connection of its own. */
+/** Uses a new connection. */
 export async function runStatement(url: string, statement: string): Promise<void> {
   const connection = await openConnection(url)
   try {
@@ -52,7 +52,7 @@ export async function runStatement(url: string, statement: string): Promise<void
   }
 }
 
-/** In bytes: what Postgres has written to its write-ahead log until now, and what tables and indexes take. */
+/** The bytes in the write-ahead log so far, and in tables with their indexes. */
 export interface Stored {
   log: number
   tables: number

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
-/** Processes, and what they use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
+/** Reads /proc. Systems without it report nothing. */
 
-/** The unit of CPU time in /proc, on every Linux that Node supports (USER_HZ = 100). */
+/** USER_HZ is 100 on every Linux that Node supports. */
 const MS_PER_TICK = 10
 
 interface Process {
@@ -11,7 +11,7 @@ interface Process {
   cpuMs: number
 }
 
-/** CPU time in milliseconds of a process and its children since they started, also of those that ended; NaN where unknown. */
+/** CPU time of a process and its children, including children that ended. NaN if unknown. */
 export function cpuMsOf(pid: number | undefined): number {
   const root = pid === undefined ? null : readProcess(pid)
   if (!root) return Number.NaN
@@ -31,21 +31,20 @@ export function findPostmaster(dataFolder: string): number | undefined {
   })
 }
 
-/** To a process that may have ended. */
+/** The process may have ended. */
 export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {}
 }
 
-/** From now on, the peak of a process's memory starts again, where the system allows it. */
 export function resetPeakMemory(pid: number | undefined): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
   } catch {}
 }
 
-/** The most memory that a process has had resident. */
+/** In bytes. */
 export function peakMemoryOf(pid: number | undefined): number | null {
   const [, kib] = /^VmHWM:\s+(\d+) kB/m.exec((pid && readProc(pid, 'status')) || '') ?? []
   return kib === undefined ? null : Number(kib) * 1024
@@ -70,7 +69,7 @@ function readProcess(pid: number): Process | null {
   return { pid, parent: Number(fields[1]), cpuMs: (own + system + children + systemChildren) * MS_PER_TICK }
 }
 
-/** Null where there is no /proc, and for a process that has ended. */
+/** Null without /proc, or if the process has ended. */
 export function readProc(pid: number, file: 'stat' | 'status' | 'cmdline' | 'comm'): string | null {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')

@@ -2,8 +2,6 @@ import { writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { UsageError } from './command.ts'
 
-/** Reports of measurements: on what machine, as a table, and as JSON. */
-
 const [first] = cpus()
 const MACHINE = {
   cores: cpus().length,
@@ -17,11 +15,11 @@ export function describeMachine(): string {
   return `${cores} cores (${cpu}), ${memoryGb} GB, Node ${node}, shared by the load generator, services, and Postgres`
 }
 
-/** Called before anything is measured, so that no figures get lost. @throws UsageError */
+/** Call it before measuring, so that no figures get lost. @throws UsageError */
 export async function requireWritable(file: string | undefined): Promise<void> {
   if (file === undefined) return
   await writeFile(file, '', { flag: 'a' }).catch((error) => {
-    throw new UsageError(`The report cannot be written: ${error.message}`)
+    throw new UsageError(`The report cannot be written: ${error.message}.`)
   })
 }
 
@@ -31,7 +29,7 @@ export async function writeReport(file: string | undefined, content: object): Pr
   await writeFile(file, `${JSON.stringify({ ...about, ...content }, null, 2)}\n`)
 }
 
-/** Rows as lines. The first and the last column are words and align to the left, numbers align to the right. */
+/** The first and the last column contain words, which align to the left. Numbers align to the right. */
 export function alignColumns(rows: string[][]): string[] {
   const columns = Math.max(0, ...rows.map((row) => row.length))
   const widths = Array.from({ length: columns }, (_, column) =>

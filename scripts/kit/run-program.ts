@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Runs a program to its end, with these variables besides HOME and PATH, and returns what it printed. @throws if it fails */
+/** Passes HOME, PATH, and these variables. Returns the program's standard output. @throws if it fails */
 export async function runProgram(
   [program = '', ...args]: string[],
   variables: Record<string, string> = {},

@@ -7,14 +7,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const START_TIMEOUT_MS = 120_000
-/** The service ends by itself within ten seconds. */
+/** The service ends within ten seconds. */
 const STOP_TIMEOUT_MS = 20_000
 
 interface ServiceOptions {
-  /** Its environment; the ports are free ones. */
+  /** Its environment. The ports are chosen if it names none. */
   variables: Record<string, string>
   logFile: string
-  /** The project whose service it is; this one by default. */
+  /** The service's project; this one by default. */
   folder?: string | undefined
 }
 
@@ -28,7 +28,7 @@ interface Service extends Listeners {
   pid: number | undefined
 }
 
-/** Starts the service as `npm start` does. Returns its URLs and process id. */
+/** Starts the service as `npm start` does. */
 export async function startService(
   { variables, logFile, folder = PROJECT }: ServiceOptions,
   cleanup: AsyncDisposableStack,
@@ -37,7 +37,7 @@ export async function startService(
   const service = spawn(join(folder, 'scripts/start'), {
     env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
     stdio: ['ignore', log, log],
-    // Keeps Ctrl-C from the service: the load test itself stops it.
+    // Ctrl+C must not reach it: the program stops it.
     detached: true,
   })
   closeSync(log)
@@ -65,11 +65,11 @@ async function waitForListeners(service: ChildProcess, logFile: string, workers:
   throw new Error(`The service did not start:\n${await readFile(logFile, 'utf8')}`)
 }
 
-/** From the log of a service; undefined until each worker listens. A connection that comes earlier goes to the others. */
+/** Undefined until each worker listens. Before that, connections would go only to the first ones. */
 export function listenersIn(log: string, workers: number): Listeners | undefined {
   const urlsOf = (what: string) =>
     [...log.matchAll(new RegExp(`"${what} at (http[^"]+)"`, 'g'))].flatMap(([, url]) => url ?? [])
-  // The last line of a start. Earlier releases have no listener for the platform.
+  // The last line of a start. Earlier releases have no platform listener.
   const url = urlsOf('Server listening')[workers - 1]
   const [opsUrl = ''] = urlsOf('Operations listener')
   const [platformUrl = ''] = urlsOf('Platform listener')

@@ -3,31 +3,27 @@ import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Place } from './places.ts'
 
-/** A way to a TCP server on which bytes can be held up, delayed, and lost, without anyone being told. */
+/** A TCP proxy that can stall, delay, and lose data silently. */
 
 export type Way = 'to server' | 'to client'
 
 export type Disturbance =
   | { kind: 'stall'; ways: readonly Way[] }
-  /** Of each piece of data. */
   | { kind: 'latency'; ms: number }
-  /**
-   * Of requests that `isHit` chooses, the connection is closed: before the server gets it, as soon as it has it, or when it has
-   * answered, which the client does not see.
-   */
+  /** Closes the connection of requests that `isHit` chooses: before or after the server gets them, or after it has responded. */
   | { kind: 'cut'; when: 'before' | 'during' | 'after'; isHit: () => boolean }
 
 export interface TcpProxy extends Place {
-  /** Until the next call; null: none. */
+  /** Applies until the next call. */
   disturb(disturbance: Disturbance | null): void
-  /** Closes all connections. New ones are taken. */
+  /** Accepts new connections. */
   cutAll(): void
   close(): Promise<void>
 }
 
 const LOOK_MS = 20
 
-/** `target` is asked for each connection, so the server can move. */
+/** Calls `target` for each connection, so the server can move. */
 export async function openProxy(
   target: () => Place,
   place: Place = { host: '127.0.0.1', port: 0 },
@@ -40,7 +36,6 @@ export async function openProxy(
     const pair = { near, far, isCut: false }
     for (const socket of [near, far]) {
       sockets.add(socket)
-      // Both ends close together.
       socket
         .setNoDelay()
         .on('error', () => {})
@@ -77,7 +72,7 @@ export async function openProxy(
 interface Pair {
   near: Socket
   far: Socket
-  /** The next answer is lost, with the connection. */
+  /** The next response is lost, with the connection. */
   isCut: boolean
 }
 
@@ -96,18 +91,16 @@ async function carry(pair: Pair, way: Way, now: () => Disturbance | null): Promi
       await pass(bytes, to, now())
       const after = now()
       if (way === 'to server' && after?.kind === 'cut' && after.when === 'during' && after.isHit()) {
-        // Once the server has the bytes.
         to.end()
         from.destroy()
       }
     }
     to.end()
   } catch {
-    // A connection that broke; its other end is closed with it.
+    // The connection broke. Its other end closes with it.
   }
 }
 
-/** Whether the connection ends instead of passing these bytes on. */
 function cuts(pair: Pair, way: Way, disturbance: Disturbance | null): boolean {
   if (disturbance?.kind !== 'cut' || disturbance.when === 'during') return false
   if (way === 'to client') return pair.isCut

@@ -3,7 +3,7 @@ import { verifySync } from '@node-rs/argon2'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { SAMPLE_EVENT } from '../kit/events.ts'
 
-/** Signatures and hashes by themselves. */
+/** The cost of signatures and hashes without a service. */
 
 const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 const claims = Buffer.alloc(300, 'c')
@@ -25,7 +25,7 @@ const WORKS = {
 
 export type Cryptography = keyof typeof WORKS
 
-/** CPU time in milliseconds for doing it once. It takes this thread. */
+/** CPU time in milliseconds of doing it once. Blocks this thread. */
 export function measureCryptography(work: Cryptography, durationMs: number): number {
   const endsAt = performance.now() + durationMs
   const before = process.cpuUsage()

@@ -4,11 +4,10 @@ import { codeOf } from '../kit/client.ts'
 import { createHistogram, toMicroseconds } from '../kit/drive.ts'
 import type { Operation } from '../kit/operations.ts'
 
-/** Runs operations with autocannon: one connection for each, in a closed loop. */
+/** Load by autocannon, in a closed loop. Each operation has one connection. */
 
 interface Load {
   url: string
-  /** One for each virtual user. */
   operations: Operation[]
   durationMs: number
   signal: AbortSignal
@@ -16,7 +15,7 @@ interface Load {
 
 export interface Measurement {
   succeeded: number
-  /** Number of failures by code, wrong responses included. */
+  /** By code, including wrong responses. */
   errors: Record<string, number>
   /** Latencies of the successful requests, in microseconds. */
   histogram: Histogram
@@ -44,7 +43,7 @@ export async function drive(load: Load): Promise<Measurement> {
       connections: operations.length,
       duration: durationMs / 1000,
       timeout: TIMEOUT_SECONDS,
-      // How often it looks whether the time is up.
+      // How often autocannon checks whether the time is up.
       sampleInt: SAMPLE_MS,
       setupClient,
     }
@@ -65,7 +64,7 @@ export async function drive(load: Load): Promise<Measurement> {
       {
         setupRequest(request) {
           const next = operation.request()
-          // Nothing is left to do. The request that goes out instead counts for nothing.
+          // Nothing is left to do. autocannon still sends a request, which does not count.
           isOver ||= !next
           if (isOver) stop()
           const { method = 'GET', path = '/', token, headers, body = '' } = next ?? {}

@@ -9,7 +9,7 @@ import type { Scenario } from './scenarios.ts'
 import type { Gatehouse, Service } from './services.ts'
 import { measureStatement, type Statement } from './statements.ts'
 
-/** How a scenario is measured: in rounds, each with the plain service, what an operation cannot do without, and gatehouse. */
+/** Each round measures the plain service, the parts that an operation needs, and gatehouse. */
 export interface Plan {
   gatehouse: Gatehouse
   plain: Service
@@ -27,13 +27,13 @@ interface Cost {
   tableBytes: number
 }
 
-/** What a service did in one round, and what all of it cost. */
+/** One round of a service. Costs are totals. */
 interface Turn extends Measurement, Cost {
   /** Share of the time that the load generator's thread was busy. */
   busyShare: number
 }
 
-/** One service in one scenario, with the cost of one operation. */
+/** All rounds of a service. Costs are per operation. */
 export interface Side extends Cost {
   /** Requests per second. */
   rate: number
@@ -41,22 +41,21 @@ export interface Side extends Cost {
   p99: number
   succeeded: number
   errors: Record<string, number>
-  /** The highest of the rounds. */
   busyShare: number
 }
 
-/** As the JSON report has it: null where a figure here is NaN. */
+/** The JSON report has null for NaN. */
 export interface Figures {
   scenario: string
   gatehouse: Side
   /** Null where the plain service cannot do it. */
   plain: Side | null
-  /** Gatehouse divided by the plain service, a value for each round: rates, and CPU times of service and Postgres. */
+  /** Gatehouse divided by the plain service, per round: rates, and CPU times of service and Postgres. */
   rateRatios: number[]
   cpuRatios: number[]
-  /** CPU time of gatehouse and Postgres, divided by that of the parts, for each round. */
+  /** CPU time of gatehouse and Postgres, divided by the parts' CPU time, per round. */
   costRatios: number[]
-  /** CPU time in milliseconds of each part, for one operation; the mean of the rounds. */
+  /** CPU time in milliseconds of each part per operation: the mean of the rounds. */
   parts: Record<string, number>
 }
 
@@ -76,7 +75,7 @@ export async function measureScenario(name: string, scenario: Scenario, plan: Pl
     console.error(`${name}, round ${round} of ${rounds}`)
     const before = plain && (await takeTurn(plain, scenario, plan))
     const parts = await measureParts(scenario, plan)
-    // A round without gatehouse says nothing.
+    // A round without gatehouse has no result.
     if (signal.aborted) break
     all.push({ own: await takeTurn(own, scenario, plan), plain: before, parts })
   }
@@ -127,7 +126,7 @@ async function takeTurn(service: Service, scenario: Scenario, plan: Plan): Promi
   }
 }
 
-/** CPU time in milliseconds of each part of an operation. Measured one after the other, together for as long as a side. */
+/** CPU time in milliseconds of each part, measured one after the other. Takes as long as a turn of a service. */
 async function measureParts(scenario: Scenario, plan: Plan): Promise<Parts> {
   const { gatehouse, postgres, roundMs, signal } = plan
   const statements = Object.entries(scenario.statements ?? {}) as [Statement, number][]
@@ -154,7 +153,6 @@ async function measureResponse({ connections }: Scenario, { plain, signal }: Pla
   return (cpuMsOf(plain.pid) - before) / succeeded
 }
 
-/** The rounds of one side together. */
 function sideOf(turns: Turn[]): Side {
   const histogram = createHistogram()
   const errors: Record<string, number> = {}

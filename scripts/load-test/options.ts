@@ -3,21 +3,27 @@ import { SCENARIOS, type Scenario } from './scenarios.ts'
 
 export const USAGE = `Usage: npm run load-test -- [options]
 
-Starts gatehouse and a plain service with the same operations on its own Postgres, or on new databases on the server of
-DATABASE_URL, and puts load on both in turn. pgbench (Debian: postgresql) measures the statements.
+Measures what each operation costs, next to a plain service with the same operations. Uses its own Postgres, or new
+databases on the server of DATABASE_URL. Needs pgbench (Debian: postgresql).
 
-  --scenario NAMES    comma-separated; all by default
-  --duration SECONDS  of load on each service in each scenario, and for its parts (15)
-  --rounds N          into which these are divided; they alternate, so that a noisy machine affects all (3)
-  --workers N         processes of gatehouse that respond (1)
-  --json FILE         writes the figures as JSON
+  --scenario NAMES    Runs only these scenarios, separated by commas
+  --duration SECONDS  Sets the load on each service per scenario, and the same time for its parts (default: 15)
+  --rounds N          Divides this time into alternating rounds, so that noise affects both services (default: 3)
+  --workers N         Sets the number of gatehouse's processes (default: 1)
+  --json FILE         Writes the figures as JSON
 
-Ctrl-C ends the load and still prints the report. The exit status is 1 if gatehouse gave a wrong response, or an error
+Ctrl+C ends the load and still prints the report. The exit status is 1 after a wrong response of gatehouse, or an error
 other than 429.
+
+Scenarios:
 
 ${Object.entries(SCENARIOS)
   .map(([name, { about }]) => `  ${name.padEnd(14)} ${about}`)
-  .join('\n')}`
+  .join('\n')}
+
+Examples:
+  npm run load-test -- --scenario session,refresh --duration 30
+  npm run load-test -- --workers 2 --json figures.json`
 
 export interface Options {
   scenarios: [name: string, scenario: Scenario][]
@@ -54,5 +60,5 @@ export function readOptions(args: string[]): Options | null {
 function findScenario(name: string): [string, Scenario] {
   const scenario = SCENARIOS[name]
   if (scenario) return [name, scenario]
-  throw new UsageError(`there is no scenario ${name}; there are ${Object.keys(SCENARIOS).join(', ')}`)
+  throw new UsageError(`Unknown scenario: ${name}. The scenarios are ${Object.keys(SCENARIOS).join(', ')}.`)
 }

@@ -2,9 +2,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
 import { buildPlainService, inDays, newRefreshToken, sha256 } from './plain.ts'
 
-/** Runs the plain service in its own process, and gives the load test its people and sessions. */
+/** Runs the plain service in its own process, and sends its users and sessions to the load test. */
 
-/** The first message of this process. */
+/** This process's first message. */
 export interface PlainReady {
   url: string
   companyId: string
@@ -14,7 +14,7 @@ export interface PlainReady {
   signingKey: string
 }
 
-/** Of gatehouse's hashes, so that sign-ins differ in everything else. */
+/** As in gatehouse, so that sign-ins differ in everything else. */
 const ARGON2ID = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 const CHUNK = 5_000
 

@@ -5,7 +5,7 @@ import fastify, { type FastifyRequest } from 'fastify'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 
-/** The operations as an engineer writes them in an afternoon, without limits, audit trail, batches, and logs: what gatehouse is compared with. */
+/** The baseline for gatehouse: a service from one afternoon, without limits, audit trail, batches, or logs. */
 
 interface Tables {
   users: { id: string; company_id: string; email: string; password_hash: string }

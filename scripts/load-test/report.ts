@@ -1,8 +1,6 @@
 import { alignColumns } from '../kit/report.ts'
 import type { Figures, Side } from './measure.ts'
 
-/** The figures for people. The JSON report has them as they are. */
-
 const NONE = '–'
 /** Above this share of its time, the load generator itself may limit the rate. */
 const MAX_BUSY_SHARE = 0.95
@@ -21,7 +19,7 @@ const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['CPU', ({ cpuRatios }) => showRatio(cpuRatios)],
 ]
 
-/** The table, with remarks below it. All figures are for a request. */
+/** A table of figures per request, with remarks below it. */
 export function toText(figures: Figures[]): string {
   const rows = [
     COLUMNS.map(([title]) => title),
@@ -31,7 +29,7 @@ export function toText(figures: Figures[]): string {
   return [...alignColumns(rows), '', ...remarks].join('\n')
 }
 
-/** Whether every scenario had responses, none of them wrong, and no error except a limit that was reached. */
+/** Whether every scenario had successful responses, and no errors except 429. */
 export function isClean(figures: Figures[]): boolean {
   return figures.every(
     ({ gatehouse: { succeeded, errors } }) =>
@@ -47,15 +45,15 @@ function remarksOf({ gatehouse, plain, parts }: Figures): string[] {
   return [
     ...failuresOf(gatehouse, ''),
     ...failuresOf(plain, ' (plain)'),
-    ...(costs.length > 0 ? [`cannot do without (CPU ms): ${costs.join(', ')}`] : []),
-    ...(isBusy ? ['the load generator was always busy, and may have limited the rate'] : []),
+    ...(costs.length > 0 ? [`required parts (CPU ms): ${costs.join(', ')}`] : []),
+    ...(isBusy ? ['the load generator was busy all the time, and may have limited the rate'] : []),
   ]
 }
 
 const showCpu = ({ serviceMs, postgresMs }: Side) =>
   Number.isNaN(serviceMs + postgresMs) ? NONE : `${serviceMs.toFixed(3)}, ${postgresMs.toFixed(3)}`
 
-/** The median of the rounds, with the least and the most of them. */
+/** The median of the rounds, with minimum and maximum. */
 function showRatio(values: number[]): string {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
@@ -64,7 +62,7 @@ function showRatio(values: number[]): string {
   return `${((below + above) / 2).toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
 }
 
-/** Three significant digits, and all digits of a number from 1,000 on. */
+/** Three significant digits; from 1,000, all digits. */
 function short(value: number): string {
   if (value >= 1000) return Math.round(value).toLocaleString('en')
   return value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)

@@ -10,7 +10,7 @@ import { createDatabase, type Postgres } from '../kit/postgres.ts'
 import { startService } from '../kit/service.ts'
 import type { PlainReady } from './plain-process.ts'
 
-/** The services under load: gatehouse, and the plain one beside it. Each has its own database on one Postgres. */
+/** gatehouse or the plain service. Each has its own database on the same Postgres. */
 export interface Service {
   /** Without a path. */
   url: string
@@ -29,10 +29,9 @@ export interface Gatehouse extends Service {
 }
 
 const TOKEN_SECONDS = '3600'
-/** That exist beforehand. */
+/** Created before the measurement. */
 const SESSIONS = 10_000
 
-/** Starts gatehouse with this number of processes that respond. */
 export async function startGatehouse(
   postgres: Postgres,
   workers: number,
@@ -40,7 +39,7 @@ export async function startGatehouse(
 ): Promise<Gatehouse> {
   const databaseUrl = await createDatabase(postgres, cleanup)
   const masterKeys = `load:${randomBytes(32).toString('base64')}`
-  // Only in tokens, so it need not be the URL that the service listens on.
+  // Only tokens contain it, so it need not be the listener's URL.
   const publicUrl = 'http://load.example'
   const company = await openCompany({ databaseUrl, masterKeys, publicUrl }, cleanup)
   await company.addSessions(SESSIONS, 0)
@@ -48,7 +47,7 @@ export async function startGatehouse(
     DATABASE_URL: databaseUrl,
     MASTER_KEYS: masterKeys,
     PUBLIC_URL: publicUrl,
-    // Limits are counted as in production, but never reached.
+    // Limits count as in production, but are never reached.
     RATE_LIMIT_SCALE: '1000000',
     ACCESS_TOKEN_TTL_SECONDS: TOKEN_SECONDS,
     WORKERS: String(workers),
@@ -73,7 +72,7 @@ export async function startGatehouse(
 export async function startPlain(postgres: Postgres, cleanup: AsyncDisposableStack): Promise<Service> {
   const databaseUrl = await createDatabase(postgres, cleanup)
   const file = join(import.meta.dirname, 'plain-process.ts')
-  // As many threads for argon2 as `scripts/start` gives gatehouse. libuv reads their number at the start.
+  // The same number of threads for argon2 as in `scripts/start`. libuv reads it at the start.
   const variables = {
     DATABASE_URL: databaseUrl,
     UV_THREADPOOL_SIZE: String(availableParallelism() + 2),

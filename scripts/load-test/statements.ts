@@ -8,7 +8,7 @@ import { openConnection, type Postgres } from '../kit/postgres.ts'
 import { cpuMsOf } from '../kit/processes.ts'
 import type { Gatehouse } from './services.ts'
 
-/** Statements by themselves, sent by pgbench: what Postgres needs for an operation at least. */
+/** Single statements, sent by pgbench: the least work of Postgres for an operation. */
 
 export type Statement = 'look-up' | 'update' | 'insert' | 'insert of 100 rows'
 
@@ -34,7 +34,7 @@ const SCRIPTS: Record<Statement, string> = {
     select :company::uuid, ${EVENT_ID}, ${EVENT}, data, 1 from unnest(:hundred::json[]) as data;`,
 }
 
-/** Creates tables like those of the service, with their indexes, in a database that goes away with it. */
+/** Creates tables like the service's, with their indexes, in the service's database. */
 export async function openStatements(
   { databaseUrl, companyId }: Gatehouse,
   { folder }: Postgres,
@@ -52,7 +52,7 @@ export async function openStatements(
        from generate_series(1, $2::int) n, lateral (select * from users where company_id = $1 limit 1) one`,
       [companyId, SESSIONS],
     )
-    // Otherwise the planner takes the index of live sessions, and reads all of the company.
+    // Otherwise the planner uses the index of active sessions, and reads all sessions of the company.
     await connection.query('analyze load_test_sessions')
   } finally {
     await connection.end()
@@ -60,7 +60,7 @@ export async function openStatements(
   for (const [name, script] of Object.entries(SCRIPTS)) await writeFile(join(folder, `${name}.sql`), script)
 }
 
-/** CPU time of Postgres in milliseconds for one; NaN if none was done. @throws UsageError without pgbench */
+/** Postgres's CPU time in milliseconds per statement; NaN if none ran. @throws UsageError without pgbench */
 export async function measureStatement(
   statement: Statement,
   { databaseUrl, companyId }: Gatehouse,

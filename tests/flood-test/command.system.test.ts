@@ -31,10 +31,10 @@ test('in each kind of flood, the service survives, and statuses, rows, and memor
   expect(new Set(succeeded).size).toBe(6)
   const statuses = figures.flatMap(({ attack }) => Object.keys(attack))
   expect(statuses).toEqual(expect.arrayContaining(['202', '401']))
-  expect(stdout).toMatch(/^sign-in, known network +\d+\/\d+ .* %/m)
+  expect(stdout).toMatch(/^sign-in, known network +\d+\/\d+ .*%/m)
 })
 
 test('an unknown flood is refused with a sentence', async () => {
   const { code, stderr } = await start('--flood rain').ended
-  expect([code, stderr.split('\n')[0]]).toEqual([1, expect.stringContaining('there is no flood rain')])
+  expect([code, stderr.split('\n')[0]]).toEqual([1, expect.stringContaining('Unknown flood: rain.')])
 })

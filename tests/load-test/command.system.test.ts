@@ -50,7 +50,7 @@ test('Ctrl-C ends the load and still reports what was measured', async () => {
 })
 
 test.each([
-  ['--scenario dance', 'there is no scenario dance'],
+  ['--scenario dance', 'Unknown scenario: dance.'],
   ['--json /nowhere/report.json', 'The report cannot be written'],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stderr } = await start(line).ended

@@ -53,7 +53,7 @@ test('autocannon counts errors by code and latencies of correct responses only',
     '503 overloaded': 10,
     '429 rate_limited': 10,
     '502': 10,
-    'wrong answer: not ok': 10,
+    'wrong response: not ok': 10,
   })
   expect([measured.succeeded, measured.histogram.totalCount]).toEqual([10, 10])
 })
