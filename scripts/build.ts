@@ -8,14 +8,13 @@ import type * as esbuild from 'esbuild'
 import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
 
 /**
- * Builds the pages into a folder of dist/ that is named by their sources, unless it is there. With --before-start (see
- * scripts/start) a build that cannot be made is no failure: a service that needs the pages says so itself.
+ * Builds the pages into a folder of dist/, named by a hash of their sources, unless it exists. With --before-start (see
+ * scripts/start), a failed build is not an error: a service that needs the pages reports it.
  */
 
-/** Services that run may serve earlier builds. */
+/** Running services can still serve earlier builds. */
 const KEPT = 3
 
-/** The shapes of the mark, as mark.tsx draws them. */
 async function readMark(): Promise<string> {
   const source = await readFile(join(PAGE_SOURCES, 'mark.tsx'), 'utf8')
   const [, shapes] = /<svg [^>]*>(.*)<\/svg>/s.exec(source) ?? []
@@ -23,7 +22,7 @@ async function readMark(): Promise<string> {
   return shapes.replace(/>\s+</g, '><').trim()
 }
 
-/** The icon of the browser's tab: the mark, with colours of its own. */
+/** The mark as the tab icon, with fixed colors. */
 function iconOf(mark: string): string {
   const shapes = mark
     .replace('<rect', '<rect fill="#1d4ed8"')
@@ -32,19 +31,16 @@ function iconOf(mark: string): string {
   return `data:image/svg+xml,${encodeURIComponent(image)}`
 }
 
-/** What the page loads, by path. */
+/** Paths that the page loads. */
 interface Names {
   watch: string
   styles: string[]
   script: string
-  /** Of the script's own imports. */
+  /** Imports of the script. */
   chunks: string[]
 }
 
-/**
- * What watches is the first, and runs before the others can fail. What stands in the body besides shows until the script
- * has run, and where there are no scripts. Colours are --paper of styles/tokens.css.
- */
+/** `watch` is first, to run before the others can fail. <main> shows until the script has run. Colors: --paper of tokens.css. */
 function pageOf({ watch, styles, script, chunks }: Names, mark: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -75,9 +71,9 @@ ${chunks.map((path) => `<link rel="modulepreload" href="/${path}">`).join('')}
 `
 }
 
-/** The files by path. That of each but the page changes with its content. */
+/** The files by path. Except for the page, the path changes with the content. */
 async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Array>> {
-  // Names are the same wherever the project is: they are made of paths, too.
+  // Hashes depend on paths, so paths must not depend on where the project is.
   const project = dirname(BUILDS)
   const options = {
     absWorkingDir: project,
@@ -121,10 +117,9 @@ function namesIn(metafile: esbuild.Metafile): Omit<Names, 'watch'> {
   }
 }
 
-/** What the entry with this end was made into. */
 function entryIn({ outputs }: esbuild.Metafile, end: string): string {
   const [path] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint?.endsWith(end)) ?? []
-  if (path === undefined) throw new Error(`There is no output of ${end}`)
+  if (path === undefined) throw new Error(`esbuild wrote no output for ${end}`)
   return path
 }
 
@@ -133,7 +128,7 @@ const ENCODERS = [
   ['.gz', promisify(gzip)],
 ] as const
 
-/** Several processes can do this at a time: the folder gets its name when all is in it. */
+/** Safe in several processes: the folder gets its name when it is complete. */
 async function write(files: Map<string, Uint8Array>, folder: string): Promise<void> {
   const unfinished = join(BUILDS, `unfinished-${randomBytes(6).toString('hex')}`)
   try {
@@ -145,7 +140,7 @@ async function write(files: Map<string, Uint8Array>, folder: string): Promise<vo
     }
     await rename(unfinished, folder)
   } catch (error) {
-    // Another process was faster.
+    // A different process was faster.
     if (!existsSync(folder)) throw error
   } finally {
     await rm(unfinished, { recursive: true, force: true })
@@ -169,7 +164,7 @@ async function buildIfNeeded(): Promise<void> {
   const { build } = await import('esbuild')
   await write(await bundle(build), folder)
   await removeOldest()
-  console.error(`The pages are in ${folder}.`)
+  console.error(`Built the pages into ${folder}.`)
 }
 
 const isBeforeStart = process.argv.includes('--before-start')

@@ -5,28 +5,34 @@ import { openCluster } from './cluster/open-cluster.ts'
 import { abortOnInterrupt, readArgs, runMain, UsageError } from './kit/command.ts'
 
 /**
- * The cluster: production on one computer, from the files of deploy/. Imports run one way, each file uses those above it:
+ * The cluster: production on one computer, from the files in deploy/. Each file imports only files above it:
  *
- *   programs.ts      Debian's packages       network.ts     a network for each machine
- *   supervise.ts     starts what has ended   machine.ts     etcd, Patroni, Postgres
- *   database.ts      three of them           instance.ts    the service, its proxies
- *   control.ts       from another terminal   open-cluster.ts all of it
- *   commands.ts      what can be done to it
- *
- * What breaks it under load, and judges what its clients saw, is the fault test.
+ *   programs.ts      Debian packages          network.ts        a network for each machine
+ *   supervise.ts     restarts programs        machine.ts        etcd, Patroni, Postgres
+ *   database.ts      three machines           instance.ts       the service, its proxies
+ *   control.ts       from other terminals     open-cluster.ts   all of it
+ *   commands.ts      faults and repairs
  */
 
-const USAGE = `Usage: npm run cluster                       starts it; Ctrl-C ends it, and nothing stays
-       npm run cluster -- status
-       npm run cluster -- kill|freeze|partition [leader|1|2|3]
-       npm run cluster -- heal                  undoes these
-       npm run cluster -- switchover
-       npm run cluster -- stop|start            both instances, for a restore
+const USAGE = `Usage: npm run cluster                Starts production on one computer until Ctrl+C, and leaves nothing behind
+       npm run cluster -- COMMAND     Controls it from a second terminal
 
-Three machines with etcd, Patroni and Postgres, each in a network of its own; two instances of the service with two workers,
-and the HAProxy of each for its database; two public HAProxy. It needs root and Debian's packages.
+Runs three machines with etcd, Patroni, and Postgres, each in its own network, two instances with two workers, each with
+an HAProxy for its database, and two public HAProxy. Needs Linux, root, and Debian packages, which it names.
 
-\`npm run fault-test -- --cluster\` breaks such a cluster under load, and judges what its clients saw.
+  status                              Shows machines, instances, and proxies
+  kill [leader|1|2|3]                 Kills all processes of a machine (default: leader)
+  freeze [leader|1|2|3]               Stops all processes of a machine for a while
+  partition [leader|1|2|3]            Cuts a machine off from the network
+  heal                                Undoes these, and waits until the cluster is healthy
+  switchover                          Makes the synchronous standby the primary
+  stop, start                         Stops or starts both instances, as for a restore
+
+Examples:
+  npm run cluster -- kill leader
+  npm run cluster -- heal
+
+\`npm run fault-test -- --cluster\` breaks such a cluster under load, and checks what its clients saw.
 `
 
 async function main(): Promise<void> {
@@ -36,10 +42,9 @@ async function main(): Promise<void> {
   if (values.help) console.log(USAGE)
   else if (command === undefined) await untilStopped()
   else if (command in COMMANDS) console.log(await sendCommand(positionals))
-  else throw new UsageError(`There is no \`${command}\`.`)
+  else throw new UsageError(`Unknown command: ${command}.`)
 }
 
-/** Leaves nothing behind. */
 async function untilStopped(): Promise<void> {
   const signal = abortOnInterrupt()
   await using cleanup = new AsyncDisposableStack()
@@ -53,9 +58,9 @@ async function start(signal: AbortSignal, cleanup: AsyncDisposableStack): Promis
   const acme = ['--name', 'Acme', '--admin-email', 'ada@acme.example']
   const company = await cluster.admin('company', 'create', ...acme)
   console.log(`\n${await describe(cluster)}\n\n${company}\nFiles and logs: ${cluster.folder}`)
-  console.log('For operators, on the primary of the moment, and for pg_dump and psql:\n')
+  console.log('For operator commands, pg_dump, and psql, on the current primary:\n')
   for (const [name, value] of Object.entries(cluster.operator)) console.log(`  export ${name}=${value}`)
-  console.log('\nIn another terminal: npm run cluster -- kill leader. Ctrl-C ends all of it.')
+  console.log('\nIn a second terminal, try: npm run cluster -- kill leader. Ctrl+C stops everything.')
   await once(signal, 'abort')
 }
 

@@ -8,11 +8,11 @@ import { explain, readVariables } from '../src/process/startup.ts'
 import { readOpenApi } from './kit/openapi.ts'
 
 /**
- * Writes the OpenAPI document as one HTML page that needs no network, into .data/interface.html or --out FILE. PUBLIC_URL,
- * the lifetimes and the limits are those of the environment and `.env`. It needs no database.
+ * Renders the OpenAPI document as one HTML page that works offline, in .data/interface.html or --out FILE. PUBLIC_URL,
+ * lifetimes, and limits come from the environment and `.env`. Needs no database.
  */
 
-/** The page can run its own script, and reach nothing. */
+/** The page can run its own script, and cannot reach any server. */
 const POLICY = [
   "default-src 'none'",
   "style-src 'unsafe-inline'",
@@ -22,7 +22,7 @@ const POLICY = [
   'worker-src blob:',
 ].join('; ')
 
-/** The page of the document, with all that it needs inside, and without URLs of other sites. */
+/** A page without external resources, or URLs of other sites. */
 async function render(document: string, publicUrl: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-'))
   try {

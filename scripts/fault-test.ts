@@ -12,34 +12,37 @@ import type { Site } from './fault-test/target/site.ts'
 import { abortOnInterrupt, readArgs, readNumber, runMain, UsageError } from './kit/command.ts'
 
 /**
- * The fault test: runs the real thing, breaks it, notes what every client saw, and lets a checker decide whether any legal
- * order explains it. Imports run one way: each folder of fault-test/ uses only those above it.
+ * The fault test: breaks a real service, records what every client saw, and checks whether some legal order of requests
+ * explains it. Each folder of fault-test/ imports only folders above it:
  *
- *   checker/  the history, the rule of each kind of subject, and the search for an order
- *   target/   two instances of the service on one Postgres, by a proxy of ours, or the cluster; and a mail server
- *   clients/  what people and servers do
- *   faults/   what happens in the meantime, and when
+ *   checker/  the history, the rules of each kind of subject, and the search for an order
+ *   target/   two instances on one Postgres behind a TCP proxy, or the cluster; and a mail server
+ *   clients/  people and programs that send requests
+ *   faults/   the faults, and their plan
  *   run/      one run, from the start to the verdict
  */
 
 const USAGE = `Usage: npm run fault-test -- [options]
 
-Runs two instances of the service on their own Postgres, breaks them, and lets a checker decide afterwards whether any legal
-order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, or emailed token is lost,
-doubled, or undone, and all else was answered 503 or not at all. Limits: back within 5 s, and each answer within 12. The exit
-status is 1 if something is not explained, or a limit is broken.
+Injects faults into two instances and one Postgres, then checks that some legal order of the clients' requests explains
+everything they saw: no acknowledged event, rotation, logout, secret, or emailed token is lost, doubled, or undone. Also
+fails if recovery takes over 5 seconds, or a response over 12 seconds. Exits with status 1 after a failure. Needs Linux.
 
-  --seed TEXT         makes the same faults again, and clients that choose by the same numbers (a new one)
-  --seconds N         how long faults come and go (60), 600 at most; each comes once at least
-  --faults LIST       comma-separated; all by default
-  --fault-seconds N   how long each fault lasts (at random: some seconds; on the cluster 10 to 30)
-  --cluster           breaks what \`npm run cluster\` starts, by the faults of the second list
+  --seed TEXT         Repeats a run's faults and random choices (default: a new seed, which is printed)
+  --seconds N         Sets the time for faults (default: 60, at most 600); each fault comes at least once
+  --faults LIST       Runs only these faults, separated by commas
+  --fault-seconds N   Sets the time of each fault (default: random, 10 to 30 on the cluster)
+  --cluster           Breaks the cluster of \`npm run cluster\` instead, with the faults of the second list
 
+Faults:
 ${listOf(FAULTS)}
 
-With --cluster:
+Faults with --cluster:
+${listOf(CLUSTER_FAULTS)}
 
-${listOf(CLUSTER_FAULTS)}`
+Examples:
+  npm run fault-test -- --seconds 120
+  npm run fault-test -- --faults latency,cut --seed 1a2b3c4d`
 
 function listOf(faults: Record<string, { what: string }>): string {
   return Object.entries(faults)
@@ -89,11 +92,10 @@ async function main(): Promise<void> {
   console.log(`seed ${options.seed}`)
   await using cleanup = new AsyncDisposableStack()
   const running = options.run({ ...options, signal, say: console.log }, cleanup)
-  // What was opened is closed, whatever it is doing.
   const result = await Promise.race([running, once(signal, 'abort').then(() => null)])
   if (!result) {
     running.catch(() => {})
-    console.log('Ended early, so this shows nothing.')
+    console.log('Ended early, so there is no result.')
     process.exitCode = 1
     return
   }

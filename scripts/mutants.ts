@@ -6,21 +6,21 @@ import { parseArgs } from 'node:util'
 import { copyProject } from './kit/checkout.ts'
 
 /**
- * Shows what the tests prove: breaks the service in one place at a time, in a copy, and counts the breaks that the tests of
- * its room find. The breaks depend only on the sources, so two states of the tests can be compared.
+ * Measures the tests: breaks a copy of the service in one place at a time, and counts the breaks that the tests of its room
+ * find. The breaks depend only on the sources, so two versions of the tests can be compared.
  *
  *     node scripts/mutants.ts [--results FILE] [--only TEXT]
  *
- * FILE has the result of each break. A new run with the same FILE continues after the last one.
+ * FILE stores the result of each break. A new run with the same FILE continues after the last one.
  */
 
 const PROJECT = resolve(import.meta.dirname, '..')
 const ACCESS = 'http/access.test.ts'
 const MUTANTS_PER_ROOM = 10
-/** Tests that hang this long have found it. */
+/** If the tests hang this long, they have found the break. */
 const TIMEOUT_MS = 600_000
 
-/** Folders or files of src, and the tests that should find their mutants. */
+/** Folders or files in src, and the tests that should find their mutants. */
 const ROOMS: Record<string, { sources: string[]; tests: string[] }> = {
   guards: {
     sources: ['session/credential', 'session/guards'],
@@ -74,7 +74,7 @@ async function chooseMutants(): Promise<Mutant[]> {
       found.push(...mutantsIn(file, text).map((mutant) => ({ room, ...mutant })))
     }
     const digest = (mutant: Mutant) => createHash('sha256').update(nameOf(mutant)).digest('hex')
-    // Lines that repeat make one mutant, of the first of them.
+    // Of repeated lines, only the first one counts.
     const distinct = [...new Map(found.reverse().map((mutant) => [nameOf(mutant), mutant])).values()]
     distinct.sort((one, other) => digest(one).localeCompare(digest(other)))
     chosen.push(...distinct.slice(0, MUTANTS_PER_ROOM))
@@ -82,7 +82,7 @@ async function chooseMutants(): Promise<Mutant[]> {
   return chosen
 }
 
-/** With spaces around them, so neither types nor arrows. SQL also has some of them. */
+/** Spaces around them exclude types and arrows. SQL has some of them too. */
 const OPPOSITE: Record<string, string> = {
   '&&': '||',
   '||': '&&',
@@ -123,7 +123,7 @@ function mutantsIn(file: string, text: string): Omit<Mutant, 'room'>[] {
   return found
 }
 
-/** The part before the parenthesis that closes one before `text`; undefined without one. */
+/** The part before the unmatched closing parenthesis; undefined without one. */
 function balanced(text: string): string | undefined {
   let depth = 1
   for (const [index, character] of [...text].entries()) {
@@ -134,7 +134,6 @@ function balanced(text: string): string | undefined {
   return undefined
 }
 
-/** Whether the tests of the room fail. */
 async function isFound(folder: string, room: string): Promise<boolean> {
   const vitest = 'node_modules/vitest/vitest.mjs run --config tests/vitest.config.ts --bail 1'.split(' ')
   const args = [...vitest, ACCESS, ...(ROOMS[room]?.tests ?? [])]

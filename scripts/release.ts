@@ -7,9 +7,9 @@ import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
 import { runProgram } from './kit/run-program.ts'
 
 /**
- * Makes a release in dist/, of the commit that is checked out; the same commit gives the same bytes. The archive has what
- * runs the service, its lock file, and the built pages. Unpacked, `npm ci --omit=dev && npm start` starts it. Beside it
- * is a list of the packages in it (SBOM, CycloneDX).
+ * Writes a release of the checked-out commit into dist/. The same commit produces the same bytes. The archive contains the
+ * service, its lock file, and the built pages. Unpacked, `npm ci --omit=dev && npm start` starts it. A second file lists its
+ * packages (SBOM, CycloneDX).
  */
 
 const PROJECT = join(import.meta.dirname, '..')
@@ -22,7 +22,7 @@ const PARTS = [
   'migrations',
   'package-lock.json',
   'package.json',
-  // No test programs, and no examples.
+  // Without test programs and examples.
   ...['admin', 'admin.ts', 'build.ts', 'start', 'with-node'].map((name) => `scripts/${name}`),
   'src',
   'tsconfig.json',
@@ -31,7 +31,7 @@ const PARTS = [
 async function main(): Promise<void> {
   process.chdir(PROJECT)
   const changed = await runProgram(['git', 'status', '--porcelain', '--', ...PARTS])
-  if (changed) throw new Error(`A release is a commit. Commit these first, or undo them:\n${changed}`)
+  if (changed) throw new Error(`A release needs a commit without changes. Commit or undo these first:\n${changed}`)
   await runProgram([process.execPath, 'scripts/build.ts'])
   const name = `gatehouse-${manifest.version}`
   const tar = join(BUILDS, `${name}.tar`)
@@ -59,8 +59,8 @@ interface Sbom {
 }
 
 /**
- * The packages that production installs, and those that are built into the pages. `npm sbom --omit=dev` leaves out what
- * a development dependency needs too, such as pg.
+ * Packages that production installs, and packages in the pages. `npm sbom --omit=dev` leaves out packages that a development
+ * dependency needs too, such as pg.
  */
 async function listPackages(committedAt: string): Promise<Sbom> {
   const npm = ['npm', 'sbom', '--sbom-format=cyclonedx', '--sbom-type=application', '--package-lock-only']
@@ -77,10 +77,10 @@ async function listPackages(committedAt: string): Promise<Sbom> {
   const dependencies = all.dependencies
     .filter(({ ref }) => refs.has(ref))
     .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((each) => refs.has(each)) }))
-  // Random, and optional.
+  // This optional number is random.
   delete all.serialNumber
   all.metadata.timestamp = new Date(Number(committedAt) * 1000).toISOString()
-  // Otherwise that of the folder.
+  // By default, this is the folder's name.
   all.metadata.component.name = manifest.name
   return { ...all, components, dependencies }
 }

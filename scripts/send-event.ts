@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 
 /**
- * An example sender: signs one event with the official library of Standard Webhooks and sends it. The secret
- * comes from the environment, because other users can read command lines.
+ * An example sender: signs one event with the official library of Standard Webhooks, and sends it. The secret comes from the
+ * environment, because other users can read command lines.
  */
 
 const { BASE = 'http://127.0.0.1:3000/api', COMPANY_ID, SIGNING_SECRET } = process.env
 if (!COMPANY_ID || !SIGNING_SECRET) {
   console.error(
-    'Set COMPANY_ID and SIGNING_SECRET (whsec_…) in the environment, and BASE for another service.',
+    'Set COMPANY_ID and SIGNING_SECRET (whsec_…) in the environment. To use a different service, also set BASE.',
   )
   process.exit(1)
 }
 
-// A retry must use the same id, so that the event is stored once. The signed bytes are the bytes sent.
+// A retry must use the same id, so that the event is stored once. The signed bytes must be the sent bytes.
 const id = `msg_${randomUUID()}`
 const now = new Date()
 const data = { amount: 1250, currency: 'EUR' }

@@ -33,7 +33,7 @@ json() {
   call "$expected" "$method" "$path" -H 'content-type: application/json' -d "$body" "$@"
 }
 
-# A member of the last response, such as user.id.
+# A field of the last response, such as user.id.
 field() { node -p "JSON.parse(process.argv[1]).$1" "$RESPONSE"; }
 bearer() { echo "authorization: Bearer $1"; }
 code() { node -p "new (require('otpauth').TOTP)({ secret: '$SECRET' }).generate()"; }
@@ -63,7 +63,7 @@ sign_in() {
 step 'Sign in. The response has both tokens, the user, their permissions, the subscription, and the plan.'
 sign_in 200
 
-step 'Read the session. Permissions are those of this moment.'
+step 'Read the session. It shows the current permissions.'
 call 200 GET /auth/session -H "$(bearer "$ACCESS")"
 
 step 'Refresh. A retry with the same key returns the same refresh token, for five minutes.'

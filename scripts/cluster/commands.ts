@@ -2,8 +2,6 @@ import { UsageError } from '../kit/command.ts'
 import type { Machine } from './machine.ts'
 import type { Cluster } from './open-cluster.ts'
 
-/** What can be done to a cluster that runs. */
-
 type Command = (cluster: Cluster, which?: string) => Promise<unknown>
 
 export const COMMANDS: Record<string, Command> = {
@@ -24,12 +22,12 @@ function onMachine(act: (machine: Machine) => Promise<void>): Command {
   return async ({ database }, which = 'leader') => {
     const n = which === 'leader' ? await database.primary() : Number(which)
     const machine = database.machines[n - 1]
-    if (!machine) throw new UsageError('Name leader, 1, 2 or 3.')
+    if (!machine) throw new UsageError('The machine must be leader, 1, 2, or 3.')
     await act(machine)
   }
 }
 
-/** Returns what is printed. */
+/** Returns the output. */
 export async function carryOut(cluster: Cluster, [command = '', which]: string[]): Promise<string> {
   await COMMANDS[command]?.(cluster, which)
   return await describe(cluster)
@@ -47,7 +45,7 @@ export async function describe(cluster: Cluster): Promise<string> {
       `  ${name}  ${url}, operations ${opsUrl}: ${readiness[index] ? 'ready' : 'not ready'}`,
   )
   const proxies = cluster.urls.map(
-    (url, index) => `  proxy-${index + 1}     ${url}, for services ${cluster.platformUrls[index]}`,
+    (url, index) => `  proxy-${index + 1}     ${url}, platform ${cluster.platformUrls[index]}`,
   )
   return [...machines, ...instances, ...proxies].join('\n')
 }

@@ -5,23 +5,20 @@ import { Client } from 'undici'
 import { UsageError } from '../kit/command.ts'
 import { isListening } from '../kit/places.ts'
 
-/** How another terminal tells a cluster that runs what to do: over a Unix socket that only root can use. */
+/** Commands from other terminals to a running cluster, over a Unix socket that only root can use. */
 
 const SOCKET = '/run/gatehouse-cluster.sock'
 
 export type CarryOut = (words: string[]) => Promise<string>
 
 const starting: CarryOut = async () => {
-  throw new UsageError('The cluster is not there yet.')
+  throw new UsageError('The cluster is still starting.')
 }
 
-/**
- * Until the cleanup no second cluster can start. Commands are carried out by what is given to the function that is returned; it
- * returns what is printed. @throws UsageError if a cluster runs
- */
+/** Until the cleanup, no second cluster can start. The returned function sets the handler. @throws UsageError if one runs */
 export async function openControl(cleanup: AsyncDisposableStack): Promise<(carryOut: CarryOut) => void> {
   if (await isListening({ path: SOCKET }))
-    throw new UsageError('A cluster runs already. End it first, with Ctrl-C.')
+    throw new UsageError('A cluster is already running. Stop it with Ctrl+C first.')
   await rm(SOCKET, { force: true })
   let carryOut = starting
   const server = createServer((request, answer) => {
@@ -55,7 +52,7 @@ export async function sendCommand(words: string[]): Promise<string> {
     return text
   } catch (error) {
     if (error instanceof UsageError) throw error
-    throw new UsageError('No cluster runs. Start one with `npm run cluster`.')
+    throw new UsageError('No cluster is running. Start one with `npm run cluster`.')
   } finally {
     await client.close()
   }

@@ -21,7 +21,7 @@ const Members = TypeCompiler.Compile(
   }),
 )
 
-/** Of a primary: who takes its log. */
+/** The standbys of a primary. */
 const Primary = TypeCompiler.Compile(
   Type.Object({
     replication: Type.Array(Type.Object({ application_name: Type.String(), state: Type.String() })),
@@ -36,9 +36,9 @@ const POLL_MS = 500
 
 export const newPassword = () => randomBytes(24).toString('base64url')
 
-/** Three machines with a Postgres each, of which Patroni makes one the primary. */
+/** Three machines with Postgres. Patroni makes one the primary. */
 export async function openDatabase(
-  /** The folder with the programs of Postgres. */
+  /** The folder with Postgres's programs. */
   programs: string,
   folder: string,
   cleanup: AsyncDisposableStack,
@@ -48,7 +48,7 @@ export async function openDatabase(
   for (const n of MACHINES) machines.push(await openMachine(n, { folder, programs, secrets }, cleanup))
   for (const machine of machines) await machine.heal()
 
-  /** As Patroni knows them; empty if no machine answers. */
+  /** From Patroni; empty if no machine responds. */
   async function members(): Promise<Member[]> {
     for (const n of MACHINES) {
       const answer = await getJson(`${patroniOf(n)}/cluster`).catch(() => null)
@@ -62,7 +62,7 @@ export async function openDatabase(
     return MACHINES.find((each) => nameOf(each) === leader)
   }
 
-  /** The number of the machine that is primary. @throws UsageError if none is */
+  /** The number of its machine. @throws UsageError without a primary */
   async function primary(): Promise<number> {
     const leader = leaderOf(await members())
     if (!leader) throw new UsageError('There is no primary.')
@@ -73,13 +73,13 @@ export async function openDatabase(
     machines,
     members,
     primary,
-    /** Whether there are a primary, a synchronous standby and another one. */
+    /** Whether there are a primary, a synchronous standby, and a second standby. */
     async isComplete(): Promise<boolean> {
       const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')
       const roles = running.map(({ role }) => role).sort()
       const leader = leaderOf(running)
       if (!leader || roles.join() !== 'leader,replica,sync_standby') return false
-      // A former primary runs before Patroni rewinds it, which it cannot if another machine fails meanwhile.
+      // An old primary runs before Patroni rewinds it. If a second machine fails until then, Patroni cannot.
       const answer = await getJson(`${patroniOf(leader)}/patroni`).catch(() => null)
       const streaming = Primary.Check(answer)
         ? answer.replication.filter(({ state }) => state === 'streaming').map((one) => one.application_name)
@@ -96,12 +96,12 @@ export async function openDatabase(
         })
         const text = await body.text()
         if (statusCode === 200) return
-        // Patroni chooses the synchronous standby anew when a machine has come back.
+        // When a machine comes back, Patroni takes a while to choose the synchronous standby.
         if (statusCode !== NO_STANDBY || performance.now() > deadline)
-          throw new UsageError(`Patroni answered ${statusCode}: ${text}`)
+          throw new UsageError(`Patroni returned ${statusCode}: ${text}`)
       }
     },
-    /** Makes the database and its two roles with these passwords. */
+    /** Creates the database and its two roles with these passwords. */
     async createRoles(owner: string, service: string): Promise<void> {
       const psql = [join(programs, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
       await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
@@ -113,10 +113,10 @@ export async function openDatabase(
   }
 }
 
-/** @throws if the answer is not 200 */
+/** @throws unless the status is 200 */
 export async function getJson(url: string): Promise<unknown> {
   const { statusCode, body } = await request(url, { signal: AbortSignal.timeout(PROBE_MS) })
   const text = await body.text()
-  if (statusCode !== 200) throw new Error(`${url} answered ${statusCode}`)
+  if (statusCode !== 200) throw new Error(`${url} returned ${statusCode}`)
   return JSON.parse(text)
 }

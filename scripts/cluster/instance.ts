@@ -4,7 +4,6 @@ import { postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'
 
-/** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */
 export interface ClusterInstance extends Instance {
   name: string
   url: string
@@ -14,7 +13,7 @@ export interface ClusterInstance extends Instance {
 const DEPLOY = resolve(import.meta.dirname, '../../deploy')
 const HOST = '127.0.0.1'
 
-/** The ports of the public proxies come first: 18080 and 18081, and 18090 and 18091 for services of the platform. */
+/** Public proxies: 18080 and 18081, and 18090 and 18091 for platform clients. */
 export const publicAddress = (n: number) => `${HOST}:${18_079 + n}`
 export const platformAddress = (n: number) => `${HOST}:${18_089 + n}`
 const portsOf = (n: number) => ({
@@ -55,7 +54,7 @@ export function openDatabaseProxy(n: number, folder: string, cleanup: AsyncDispo
   return openProxy('haproxy-database.cfg', env, join(folder, `database-proxy-${n}.log`), cleanup)
 }
 
-/** One of the two before the instances. Each has an address of its own; clients try the other. */
+/** Each public proxy has its own address. Clients try both. */
 export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
   const env = {
     RUN_AS: 'haproxy',

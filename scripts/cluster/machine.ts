@@ -29,7 +29,7 @@ export const nameOf = (n: number) => `machine-${n}`
 export const postgresOf = (n: number) => `${addressOf(n)}:${PORTS.postgres}`
 export const patroniOf = (n: number) => `http://${addressOf(n)}:${PORTS.patroni}`
 
-/** The variables of a file of deploy/, with this machine's own in place of those of the example. */
+/** The variables of a file in deploy/, in which `own` replaces the examples. */
 async function environment(file: string, own: Record<string, string>): Promise<Record<string, string>> {
   const lines = (await readFile(join(DEPLOY, file), 'utf8')).split('\n')
   const shipped = lines.filter((line) => /^[A-Z]/.test(line)).map((line) => line.split(/=(.*)/s).slice(0, 2))
@@ -39,7 +39,7 @@ async function environment(file: string, own: Record<string, string>): Promise<R
   return all
 }
 
-/** A machine of the database: etcd, Patroni and its Postgres, with the files of deploy/. */
+/** A database machine: etcd, Patroni, and Postgres, with the files in deploy/. */
 export async function openMachine(
   n: number,
   { folder, programs, secrets }: { folder: string; programs: string; secrets: Secrets },
@@ -47,11 +47,11 @@ export async function openMachine(
 ) {
   const name = nameOf(n)
   const home = join(folder, name)
-  // Patroni reads its files in the order of their names.
+  // Patroni reads its files in the order of names.
   const config = join(home, 'config')
   await mkdir(config, { recursive: true })
   await copyFile(join(DEPLOY, 'patroni.yaml'), join(config, '1-shipped.yaml'))
-  // What three on one computer must not share.
+  // Three machines on one computer must not share these.
   const apart = {
     watchdog: { mode: 'off' },
     postgresql: { parameters: { unix_socket_directories: home, shared_buffers: '128MB' } },
@@ -104,7 +104,7 @@ export async function openMachine(
 
   return {
     name,
-    /** Starts etcd and Patroni, wakes what was frozen and connects it again. */
+    /** Reconnects the machine, and continues or starts its processes. */
     async heal(): Promise<void> {
       await reconnect(n)
       await signalAll(n, 'SIGCONT')
@@ -118,15 +118,15 @@ export async function openMachine(
     },
     freeze: () => signalAll(n, 'SIGSTOP'),
     cutOff: () => cutOff(n),
-    /** From the other machines alone. */
+    /** Only from the other machines. */
     isolate: () => isolate(n),
     killPatroni(): void {
       if (patroni.pid) sendSignal(patroni.pid, 'SIGKILL')
     },
-    /** Of the processes of Postgres, those whose title matches; by default all. */
+    /** Signals processes of Postgres whose title matches. */
     async signalPostgres(signal: NodeJS.Signals, title = /./): Promise<void> {
       const pids = (await processesOf(n)).filter((pid) => isPostgres(pid) && title.test(titleOf(pid)))
-      // The first, whose children the others are, before it can start more.
+      // The parent first, before it can start more.
       for (const pid of pids.toSorted((one, other) => one - other)) sendSignal(pid, signal)
     },
     signalEtcd(signal: NodeJS.Signals): void {

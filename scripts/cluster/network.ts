@@ -2,8 +2,8 @@ import { sendSignal } from '../kit/processes.ts'
 import { runProgram } from '../kit/run-program.ts'
 
 /**
- * A network for each machine of the database: a namespace whose link to this machine's can be down. All that runs in it
- * is the machine, so it can be killed or frozen as a whole.
+ * A network for each database machine: a namespace with a link that can be down. All processes in it are the machine, so it
+ * can be killed or frozen as a whole.
  */
 
 export const MACHINES = [1, 2, 3] as const
@@ -17,7 +17,7 @@ const linkOf = (n: number) => `gatehouse-${n}`
 
 const ip = (...args: string[]) => runProgram(['ip', ...args])
 
-/** Makes the networks, until the cleanup. What an earlier cluster left that was killed goes first. */
+/** Removes what a killed cluster left first. */
 export async function openNetworks(cleanup: AsyncDisposableStack): Promise<void> {
   await closeNetworks()
   cleanup.defer(closeNetworks)
@@ -35,7 +35,7 @@ export async function openNetworks(cleanup: AsyncDisposableStack): Promise<void>
   }
 }
 
-/** What is not there need not go, and nothing keeps the rest from going. */
+/** Continues after errors: some may not exist. */
 async function closeNetworks(): Promise<void> {
   for (const n of MACHINES) {
     await signalAll(n, 'SIGKILL').catch(() => {})
@@ -44,18 +44,17 @@ async function closeNetworks(): Promise<void> {
   for (const link of [...MACHINES.map(linkOf), BRIDGE]) await ip('link', 'delete', link).catch(() => {})
 }
 
-/** The command that runs another one on a machine, as the user of Debian's Postgres. */
+/** Runs a command on a machine as Debian's postgres user. */
 export function onMachine(n: number, command: string[]): string[] {
   const account = ['--reuid=postgres', '--regid=postgres', '--init-groups']
   return ['ip', 'netns', 'exec', namespaceOf(n), 'setpriv', ...account, ...command]
 }
 
-/** A machine that is cut off sends and hears nothing. */
 export async function cutOff(n: number): Promise<void> {
   await ip('link', 'set', linkOf(n), 'down')
 }
 
-/** A machine that is isolated hears nothing of the other ones, but is reached from outside. */
+/** The other machines are unreachable, but instances can reach this one. */
 export async function isolate(n: number): Promise<void> {
   for (const other of MACHINES.filter((each) => each !== n)) {
     await ip('-n', namespaceOf(n), 'route', 'replace', 'blackhole', `${addressOf(other)}/32`)
@@ -72,7 +71,7 @@ export async function processesOf(n: number): Promise<number[]> {
   return pids.split('\n').filter(Boolean).map(Number)
 }
 
-/** Signals every process of a machine, also those that are begun meanwhile. */
+/** Includes processes that start in the meantime. */
 export async function signalAll(n: number, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   const signalled = new Set<number>()
   for (;;) {

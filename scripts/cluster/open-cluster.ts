@@ -25,7 +25,7 @@ export type Cluster = Awaited<ReturnType<typeof openCluster>>
 interface Options {
   say: (line: string) => void
   signal: AbortSignal
-  /** Of the environment of the instances. */
+  /** For the instances. */
   variables?: Record<string, string>
 }
 
@@ -34,7 +34,7 @@ const POLL_MS = 250
 const PATIENCE_MS = 180_000
 const LINES = 10
 
-/** Production on one computer: three machines of the database, two instances, two public proxies. */
+/** Production on one computer: three database machines, two instances, two public proxies. */
 export async function openCluster(
   { say, signal, variables: given = {} }: Options,
   cleanup: AsyncDisposableStack,
@@ -43,7 +43,7 @@ export async function openCluster(
   const accept = await openControl(cleanup)
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }))
-  // The machines run as another user.
+  // The machines run as a different user.
   await chmod(folder, 0o711)
   await openNetworks(cleanup)
 
@@ -52,15 +52,15 @@ export async function openCluster(
     while (!(await holds())) {
       signal.throwIfAborted()
       if (performance.now() > deadline) {
-        throw new UsageError(`For three minutes there was not ${what}.\n${await endsOfLogs(folder)}`)
+        throw new UsageError(`No ${what} within three minutes.\n${await endsOfLogs(folder)}`)
       }
       await sleep(POLL_MS)
     }
   }
 
-  say('Starting three machines with etcd, Patroni and Postgres …')
+  say('Starting three machines with etcd, Patroni, and Postgres …')
   const database = await openDatabase(programs, folder, cleanup)
-  await until('one primary and two standbys', database.isComplete)
+  await until('healthy primary with two standbys', database.isComplete)
   const [owner, service] = [newPassword(), newPassword()]
   await database.createRoles(owner, service)
 
@@ -81,7 +81,7 @@ export async function openCluster(
   }
   const admin = (...command: string[]) => runProgram([process.execPath, ADMIN, ...command], operator)
   const { DATABASE_URL: url } = operator
-  await until('a way to the primary', () => succeeds(() => runStatement(url, 'select')))
+  await until('connection to the primary', () => succeeds(() => runStatement(url, 'select')))
   await admin('migrate')
   const openOne = (n: number) => {
     const variables = {
@@ -103,27 +103,24 @@ export async function openCluster(
 
   const isReady = ({ opsUrl }: ClusterInstance) => succeeds(() => getJson(`${opsUrl}/readyz`))
   return {
-    /** From now on, other terminals can tell it what to do. */
     accept,
     database,
     instances,
     publicProxies,
-    /** That of each instance. */
+    /** One per instance. */
     databaseProxies,
-    /** Of the public proxies, without a path. */
     urls: [1, 2].map((n) => `http://${publicAddress(n)}`),
-    /** The same for services of the platform. */
+    /** For platform clients. */
     platformUrls: [1, 2].map((n) => `http://${platformAddress(n)}`),
-    /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
+    /** The environment for `npm run admin`, psql, and pg_dump, as the owner, on the current primary. */
     operator,
     folder,
-    /** Runs a command of operators, such as `company list`, and returns what it prints. */
+    /** Runs an operator command, such as `company list`, and returns its output. */
     admin,
-    /** Of each instance. */
     readiness: () => Promise.all(instances.map(isReady)),
     /** Resolves when each machine has its role and both instances are ready. */
     async healthy() {
-      await until('one primary and two standbys', database.isComplete)
+      await until('healthy primary with two standbys', database.isComplete)
       for (const one of instances) await until(`readiness of ${one.name}`, () => isReady(one))
     },
   }
@@ -136,7 +133,7 @@ async function succeeds(attempt: () => Promise<unknown>): Promise<boolean> {
   )
 }
 
-/** The last lines of each log, since the folder goes with the cluster. */
+/** The last lines of each log, because the folder is deleted with the cluster. */
 async function endsOfLogs(folder: string): Promise<string> {
   const names = (await readdir(folder)).filter((name) => name.endsWith('.log'))
   const ends = names.map(async (name) => {

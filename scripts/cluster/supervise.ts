@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A program that is started again when it ends, as systemd does: see deploy/restart.conf. */
+/** A program that is restarted when it ends, as systemd does: see deploy/restart.conf. */
 export interface Supervised {
   readonly pid: number | undefined
   start(): void
-  /** Kills it, and does not start it again. */
+  /** Kills it without a restart. */
   stop(): Promise<void>
 }
 
@@ -23,15 +23,14 @@ export function supervise(
     isWanted = true
     if (child) return
     const log = openSync(logFile, 'a')
-    // Detached, it does not hear of Ctrl-C.
-    // It ends with this process, even if that is killed.
+    // Ctrl+C must not reach it. It ends with this process, even if that is killed.
     child = spawn('setpriv', ['--pdeathsig=SIGKILL', ...command], {
       env: { PATH: `${process.env['PATH']}:/usr/sbin`, ...env },
       stdio: ['ignore', log, log],
       detached: true,
     })
     closeSync(log)
-    // A program that cannot be started has no exit, and is missed by what waits for it.
+    // If it cannot be started, there is no exit event. Callers that wait for it time out.
     child.once('error', () => {})
     child.once('exit', () => {
       child = undefined

@@ -1,17 +1,16 @@
 import { createHash } from 'node:crypto'
 
-/** A seeded generator: with the same seed the same choices come again. */
+/** The same seed repeats the same choices. */
 export interface Random {
   /** At least 0 and below 1. */
   fraction(): number
-  /** A whole number below `end`. */
+  /** A whole number from 0 and below `end`. */
   below(end: number): number
   isOneIn(count: number): boolean
-  /** @throws if there is nothing to pick */
   pick<T>(items: readonly T[]): T
-  /** A word of so many letters and digits, 64 at most. */
+  /** At most 64 letters and digits. */
   word(length: number): string
-  /** One that does not depend on how often this one is asked. */
+  /** Independent of how often this one was called. */
   of(name: string): Random
 }
 

@@ -3,11 +3,11 @@ import { SCENARIOS, type Scenario } from './scenarios.ts'
 
 export const USAGE = `Usage: npm run load-test -- [options]
 
-Measures what each operation costs, next to a plain service with the same operations. Uses its own Postgres, or new
-databases on the server of DATABASE_URL. Needs pgbench (Debian: postgresql).
+Measures what each operation costs, and compares it with a plain service. Uses its own Postgres and pgbench (Debian:
+postgresql). With DATABASE_URL, uses new databases on that server, and measures no parts.
 
   --scenario NAMES    Runs only these scenarios, separated by commas
-  --duration SECONDS  Sets the load on each service per scenario, and the same time for its parts (default: 15)
+  --duration SECONDS  Sets the time of load per service and scenario, and for its parts (default: 15)
   --rounds N          Divides this time into alternating rounds, so that noise affects both services (default: 3)
   --workers N         Sets the number of gatehouse's processes (default: 1)
   --json FILE         Writes the figures as JSON

@@ -10,8 +10,8 @@ import { startProgram } from '../support/program.ts'
 const run = (args: string[]) => startProgram('fault-test.ts', args).ended
 
 test.each([
-  ['--faults latency,earthquake', 'there is no fault earthquake'],
-  ['--cluster --faults latency', 'there is no fault latency'],
+  ['--faults latency,earthquake', 'Unknown fault: earthquake.'],
+  ['--cluster --faults latency', 'Unknown fault: latency.'],
   ['--seconds 0', '--seconds must be a whole number above 0 and at most 600, not 0'],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stdout, stderr } = await run(line.split(' '))

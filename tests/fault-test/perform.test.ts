@@ -34,6 +34,6 @@ test.each([502, 503, 504])('a proxy page with status %i counts as no response', 
 
 test('an error of the service or a page instead is a violation', async () => {
   const { violations } = await ask(500, 'application/problem+json', '{"code":"internal_error"}')
-  expect(violations).toEqual(['POST /auth/logout was answered 500'])
+  expect(violations).toEqual(['POST /auth/logout returned 500'])
   await expect(ask(404, 'text/html', '<h1>Lost</h1>')).rejects.toThrow()
 })

@@ -3,7 +3,7 @@ import { eventRule, secretRule, tokenRule } from './rules.ts'
 import { findUnexplained, type Latest, type Rule, type Step, UndecidedError } from './search.ts'
 import { findSharedLater, type SessionPart, type SessionsPart, sessionRule } from './session.ts'
 
-/** What these clients can be refused for. A different reason blames the client for a fault. */
+/** The codes that these clients may get. Any other would blame a client for a fault. */
 const REFUSALS = new Set([
   'session_ended',
   'refresh_reuse',
@@ -18,8 +18,8 @@ const REFUSALS = new Set([
 ])
 
 /**
- * Judges each subject separately: an order of everything would contain an order of each. The result is empty if all that clients
- * saw is explained. An operation without an answer can have happened until `latestOf` says.
+ * Judges each subject separately: an order of everything would contain an order of each. Returns nothing if all is explained.
+ * An operation without a response can happen until `latestOf`.
  */
 export function check({ history: given, feed, feedAtLast }: Observed, latestOf: Latest): Violation[] {
   const history = given.map(withSessions(given))
@@ -27,7 +27,7 @@ export function check({ history: given, feed, feedAtLast }: Observed, latestOf: 
     subjectsOf(history, kind).flatMap((subject) => judge(subject, kind, rule, latestOf))
   const shared = subjectsOf(history, 'session').flatMap(([id, steps]) => {
     const found = findSharedLater<Judged<SessionPart>>(steps)
-    return found ? [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }] : []
+    return found ? [{ what: `session ${id}: a used token worked again`, operations: [found.operation] }] : []
   })
   const moved = feed.find((id, index) => id !== feedAtLast[index])
   return [
@@ -36,22 +36,22 @@ export function check({ history: given, feed, feedAtLast }: Observed, latestOf: 
     ...judgeAll('secret', secretRule),
     ...judgeAll('token', tokenRule),
     ...shared,
-    ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
-    ...(moved ? [{ what: `event ${moved}: was returned, and is gone or has moved`, operations: [] }] : []),
+    ...findDivided(history).map((one) => ({ what: 'a batch was stored partly', operations: [one] })),
+    ...(moved ? [{ what: `event ${moved}: was returned, then disappeared or moved`, operations: [] }] : []),
     ...history.flatMap((one) => faultsOf(one).map((what) => ({ what, operations: [one] }))),
   ]
 }
 
-/** What is wrong with an operation, whatever else happened. */
+/** Faults of an operation, regardless of others. */
 function faultsOf({ what, status, outcome, code, isOther }: Operation): string[] {
   return [
-    ...(isOther ? [`${what} returned the answer to a different request`] : []),
-    ...(status >= 500 && !AWAY.includes(status) ? [`${what} was answered ${status}`] : []),
+    ...(isOther ? [`${what} returned the response to a different request`] : []),
+    ...(status >= 500 && !AWAY.includes(status) ? [`${what} returned ${status}`] : []),
     ...(outcome === 'refused' && !REFUSALS.has(code) ? [`${what} was refused: ${code}`] : []),
   ]
 }
 
-/** A batch is stored completely or not at all. Its events are sent in no other batch. */
+/** A batch is stored completely or not at all. No other batch has the same events. */
 function findDivided(history: readonly Operation[]): Operation[] {
   const eventsOf = ({ parts }: Operation) => parts.filter((part) => part.kind === 'event')
   const stored = new Set(
@@ -66,7 +66,7 @@ function findDivided(history: readonly Operation[]): Operation[] {
   })
 }
 
-/** Replaces the end of all sessions of a member by the end of each that was opened. */
+/** Replaces the end of all sessions of a member with the end of each session. */
 function withSessions(history: readonly Operation[]): (operation: Operation) => Operation {
   const opened = history
     .flatMap(({ parts }) => parts)
@@ -88,7 +88,6 @@ interface Judged<P> extends Step<P> {
   operation: Operation
 }
 
-/** The operations of each subject, by its id. */
 function subjectsOf<Kind extends Part['kind']>(history: readonly Operation[], kind: Kind) {
   const isOfKind = (part: Part): part is PartOf<Kind> => part.kind === kind
   const steps = history.flatMap((operation): Judged<PartOf<Kind>>[] => {

@@ -2,35 +2,33 @@ import type { EventPart, SecretPart, TokenPart } from './rules.ts'
 import type { Seen } from './search.ts'
 import type { SessionPart, SessionsPart } from './session.ts'
 
-/** What clients saw. */
 export interface Observed {
   history: readonly Operation[]
-  /** The ids of events, in the order in which the feed returned them. */
+  /** Ids of events in the order of the feed. */
   feed: readonly string[]
-  /** The same, when all was read once more at the end. */
+  /** The same, read again at the end. */
   feedAtLast: readonly string[]
 }
 
-/** What no legal order explains, with the history of its subject. */
+/** With the history of its subject. */
 export interface Violation {
   what: string
   operations: Operation[]
 }
 
-/** The service is away: its own 503, and what a proxy returns that has lost it. */
+/** From the service or, without it, from a proxy. */
 export const AWAY = [502, 503, 504]
 
 export interface Operation extends Seen {
   client: string
-  /** Such as `POST /auth/refresh`. */
   what: string
-  /** To the service, by its number. */
+  /** The number of the URL. */
   way?: number
-  /** Of the answer; 0 without one. */
+  /** 0 without a response. */
   status: number
-  /** Whether the answer was one to a different request. */
+  /** Whether the response belongs to a different request. */
   isOther?: boolean
-  /** What it means for each subject that it concerns. */
+  /** Its meaning for each subject. */
   parts: Part[]
 }
 

@@ -1,22 +1,18 @@
 import type { Rule } from './search.ts'
 
-/** What is legal for an event, a signing secret, and an emailed token. */
-
 /** Of one event id of a company. */
 export type EventPart = { kind: 'event'; id: string } & (
   | {
       act: 'send'
       content: string
-      /** Null in a batch, whose answer counts and does not name. */
+      /** Null in a batch: its response has only counts. */
       isNew: boolean | null
-      /** Whether a conflict names it. */
       isNamed: boolean
     }
-  /** All that is stored of it. */
   | { act: 'read'; contents: string[] }
 )
 
-/** It is stored once, with one content. The same content again is a duplicate, a different one is a conflict. */
+/** Stored once. The same content again is a duplicate; different content is a conflict. */
 export const eventRule: Rule<string | null, EventPart> = {
   initial: null,
   next(stored, part, { outcome }) {
@@ -34,20 +30,18 @@ export const eventRule: Rule<string | null, EventPart> = {
   isRead: ({ act }, { outcome }) => act === 'read' || outcome === 'refused',
 }
 
-/** Of the signing secret of a company. */
 export type SecretPart = { kind: 'secret'; id: string } & (
   | { act: 'regenerate'; expected: number | null; version: number | null; secret: string | null }
-  /** A request signed with it. */
   | { act: 'sign'; secret: string }
 )
 
 interface SecretState {
   version: number
-  /** `?` if only a lost answer had it. */
+  /** `?` if the response with it was lost. */
   secret: string
 }
 
-/** Versions follow each other without a gap. Only the current secret signs. An outdated expected version is a conflict. */
+/** Versions have no gaps. Only the current secret signs. An outdated expected version is a conflict. */
 export const secretRule: Rule<SecretState, SecretPart> = {
   initial: { version: 0, secret: '' },
   next(state, part, { outcome, code }) {
@@ -67,10 +61,9 @@ export const secretRule: Rule<SecretState, SecretPart> = {
   isRead: ({ act }, { outcome }) => act !== 'regenerate' || outcome === 'refused',
 }
 
-/** Of an emailed token, and the invitation that it belongs to. */
 export type TokenPart = { kind: 'token'; id: string; act: 'consume' | 'revoke' }
 
-/** It works once, and until then it works, unless it was revoked: withdrawn, or replaced by a newer email. */
+/** Works exactly once, unless it was revoked: withdrawn, or replaced by a newer email. */
 export const tokenRule: Rule<'active' | 'used' | 'revoked', TokenPart> = {
   initial: 'active',
   next(state, { act }, { outcome, code }) {

@@ -1,28 +1,27 @@
-/** Whether some order of operations, each at one moment between its begin and its end, explains what clients saw. */
+/** Searches an order of operations, each at one moment between its begin and end, that explains what clients saw. */
 
 /**
  * - ok: acknowledged
- * - refused: answered, and not done, for a reason that `code` has
- * - unknown: one of these, or no answer. It may have happened at any time after its begin, or never
+ * - refused: rejected without an effect, with a `code`
+ * - unknown: one of these, or without a response. It happened at any time after its begin, or never
  */
 export type Outcome = 'ok' | 'refused' | 'unknown'
 
-/** When an operation was, in milliseconds of a clock that never steps back, and how it ended. */
+/** Times in milliseconds of a monotonic clock. */
 export interface Seen {
   begin: number
-  /** Of an unknown one, when its client stopped waiting. */
+  /** If unknown, when the client stopped waiting. */
   end: number
   outcome: Outcome
-  /** Of a problem, such as `session_ended`, or of the error of a connection; empty if it is ok. */
+  /** Of a problem or a connection error; empty if ok. */
   code: string
 }
 
-/** What is legal for one subject. A state is a value of JSON. */
+/** The rules of one subject. States are JSON values. */
 export interface Rule<State, Part> {
   initial: State
-  /** The states that can follow if an operation with this outcome happens now. None: in this state it cannot. */
+  /** The states that can follow an operation with this outcome. Empty if it is impossible in this state. */
   next(state: State, part: Part, seen: Seen): State[]
-  /** Whether it leaves each state as it is. */
   isRead(part: Part, seen: Seen): boolean
 }
 
@@ -30,24 +29,22 @@ export interface Step<Part> extends Seen {
   part: Part
 }
 
-/** What could be true at a moment: a state, and which of the operations in progress have happened already. */
+/** A possible state, and the operations in progress that have already happened in it. */
 interface World<State, S> {
   state: State
   done: ReadonlySet<S>
 }
 
-/** If there are more worlds than this, the search gives up. */
 const MOST_WORLDS = 20_000
 
-/** Until when an operation can happen whose outcome is unknown. */
+/** Until when an unknown operation can happen. */
 export type Latest = (seen: Pick<Seen, 'begin' | 'end'>) => number
 
 export class UndecidedError extends Error {}
 
 /**
- * The first operation whose outcome no order explains; null if there is an order. Each answer keeps the worlds in which its
- * operation has happened (Lowe, "Testing for linearizability"). An unknown one stays in progress until the moment that
- * `latestOf` returns: until then it has happened, or it never does.
+ * The first operation whose outcome no order explains. Each response keeps only worlds in which its operation has happened
+ * (Lowe, "Testing for linearizability"). Unknown operations stay in progress until `latestOf`.
  */
 export function findUnexplained<State, Part, S extends Step<Part>>(
   rule: Rule<State, Part>,
@@ -73,11 +70,11 @@ function momentsOf<S extends Seen>(steps: readonly S[], latestOf: Latest) {
   const ends = steps.map((step) => ({ at: endOf(step), step, isEnd: true }))
   const lastAnswer = Math.max(...steps.map(({ end, outcome }) => (outcome === 'unknown' ? 0 : end)))
   const all = [...begins, ...ends.filter(({ at }) => at <= lastAnswer)]
-  // What begins as another ends overlaps it.
+  // An operation that begins when another ends overlaps it.
   return all.toSorted((a, b) => a.at - b.at || Number(a.isEnd) - Number(b.isEnd))
 }
 
-/** All worlds in which the step has happened, after any others in progress; if it is unknown, also those without it. */
+/** All worlds in which the step has happened, after any others in progress. If it is unknown, also worlds without it. */
 function worldsWith<State, Part, S extends Step<Part>>(
   step: S,
   worlds: World<State, S>[],
@@ -87,7 +84,7 @@ function worldsWith<State, Part, S extends Step<Part>>(
   const [isNewHere, isNewThere] = [newcomers<State, S>(pending), newcomers<State, S>(pending)]
   const without = step.outcome === 'unknown' ? worlds.filter(({ done }) => !done.has(step)) : []
   const reached = without.filter(isNewThere)
-  // Those in which the least has happened come first, so that nothing comes after what makes it needless.
+  // Worlds with the fewest operations come first, because they make others redundant.
   const toExplore = worlds.toSorted((one, other) => one.done.size - other.done.size)
   for (const world of toExplore) {
     if (!isNewHere(world)) continue
@@ -101,8 +98,8 @@ function worldsWith<State, Part, S extends Step<Part>>(
 }
 
 /**
- * Whether a world adds anything to those before it. If the state is the same, a world in which fewer of the unknown operations
- * have happened can become all that the other can: they need not happen.
+ * Whether a world adds anything to earlier ones. With the same state, a world with fewer unknown operations can become all that
+ * the other can, because they need not happen.
  */
 function newcomers<State, S extends Seen>(pending: ReadonlySet<S>): (world: World<State, S>) => boolean {
   const known = new Map<string, ReadonlySet<S>[]>()
@@ -116,7 +113,7 @@ function newcomers<State, S extends Seen>(pending: ReadonlySet<S>): (world: Worl
   }
 }
 
-/** Worlds in which one more operation in progress has happened. */
+/** Worlds with one more operation. */
 function followers<State, Part, S extends Step<Part>>(
   { state, done }: World<State, S>,
   pending: ReadonlySet<S>,
@@ -128,17 +125,17 @@ function followers<State, Part, S extends Step<Part>>(
     const states = next(state, step.part, step)
     const follow = (after: State) => ({ state: after, done: new Set([...done, step]) })
     if (step.outcome === 'unknown') {
-      // One that changes nothing need not happen.
+      // Without a change, it need not happen.
       all.push(...states.filter((after) => JSON.stringify(after) !== before).map(follow))
     } else if (isRead(step.part, step) && states.length > 0) {
-      // A read that can happen now needs no other moment.
+      // If a read can happen now, it need not happen later.
       return [follow(state)]
     } else all.push(...states.map(follow))
   }
   return all
 }
 
-/** Of steps that mean the same, the one that ends first can just as well happen first. */
+/** Of equivalent steps, the one that ends first can happen first. */
 function firstOfEach<Part, S extends Step<Part>>(steps: Iterable<S>): Iterable<S> {
   const first = new Map<string, S>()
   for (const step of steps) {

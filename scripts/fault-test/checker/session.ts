@@ -1,36 +1,32 @@
 import type { Rule, Seen, Step } from './search.ts'
 
 /**
- * A session is opened once and ends once. After its end, its tokens are rejected, regardless of who ended it. Its current refresh
- * token is exchanged for one successor, which is new each time. After that, only a retry with the same key is accepted: it gets
- * the same successor as long as that one is unused.
+ * A session is opened once and ends once. After that, its tokens are rejected. Its current refresh token is exchanged for one
+ * new successor. After that, only a retry with the same key is accepted. It gets the same successor while that is unused.
  */
 export type SessionPart = { kind: 'session'; id: string } & (
   | { act: 'open'; owner: string; token: string }
-  /** A request with its access token. */
   | { act: 'use' }
   | { act: 'refresh'; token: string; key: string | null; successor: string | null }
-  /** By logout (`isOwn`), which an ended session refuses, or by someone else. */
+  /** By logout (`isOwn`), which an ended session rejects, or by someone else. */
   | { act: 'end'; isOwn: boolean }
 )
 
-/** The end of all sessions that a member has at that moment. */
+/** The end of all sessions of a member. */
 export interface SessionsPart {
   kind: 'sessions'
   act: 'end'
-  /** The member. */
   id: string
-  /** The session that it does not concern. */
   kept: string
 }
 
 interface State {
   isOpen: boolean
   isEnded: boolean
-  /** `?` if only a lost answer had it. */
+  /** `?` if the response with it was lost. */
   current: string
   spent: string[]
-  /** Of all exchanges: each of them has only one. */
+  /** One per exchange. */
   keys: string[]
   /** Of the last exchange. */
   key: string | null
@@ -45,7 +41,7 @@ export const sessionRule: Rule<State, SessionPart> = {
     const { outcome, code } = seen
     if (part.act === 'open')
       return outcome === 'ok' && !state.isOpen ? [{ ...state, isOpen: true, current: part.token }] : []
-    // An end before it was opened concerned older sessions.
+    // This ended older sessions.
     if (!state.isOpen) return part.act === 'end' && !part.isOwn ? [state] : []
     if (part.act === 'end') return end(state, part.isOwn, seen)
     if (code === 'session_ended') return state.isEnded ? [state] : []
@@ -78,7 +74,7 @@ function refresh(
   }
   if (outcome === 'unknown') {
     if (isCurrent) return exchange(state, UNKNOWN, key)
-    // Late and without its key it is theft.
+    // Late and without its key, this is theft.
     return isOwnRetry ? [state] : [state, ended(state)]
   }
   if (code === 'refresh_reuse') return isCurrent || isOwnRetry ? [] : [ended(state)]
@@ -101,7 +97,7 @@ function repeat(state: State, successor: string | null): State[] {
   return state.current === successor || state.current === UNKNOWN ? [{ ...state, current: successor }] : []
 }
 
-/** Without a key, only requests at the same time share a successor: the second of two that do not overlap. */
+/** Without a key, only concurrent requests share a successor. Finds the second of two that do not overlap. */
 export function findSharedLater<S extends Step<SessionPart>>(steps: readonly S[]): S | undefined {
   const refreshes = steps.flatMap((step) =>
     step.part.act === 'refresh' && step.part.key === null && step.outcome === 'ok'

@@ -5,9 +5,9 @@ import { type Actor, atAll, note, perform, performUntilKnown, repeat, type Sessi
 import { signIn } from './person.ts'
 import type { Secrets } from './sender.ts'
 
-/** Admins: one replaces the signing secret; one invites people, who accept on all instances at the same time. */
+/** One admin replaces the signing secret. Another invites people, who accept on all instances at the same time. */
 
-/** Of email that waits for a fault to end. */
+/** For an email that waits for the end of a fault. */
 const PATIENCE_MS = 30_000
 const LOOK_MS = 100
 
@@ -19,7 +19,7 @@ export async function liveAdmin(actor: Actor, admin: Credentials, secrets: Secre
   })
 }
 
-/** The version that this client saw last is expected now and then, so that two can expect the same one. */
+/** Sometimes expects the version that this client saw last, so that two requests can expect the same one. */
 async function regenerate(
   actor: Actor,
   { accessToken: token }: Session,
@@ -35,7 +35,7 @@ async function regenerate(
     ],
   })
   if (outcome !== 'ok' || !reply.secret || !reply.version) return
-  // Lost answers leave holes.
+  // Lost responses leave gaps.
   while (shown.length < reply.version - 1) shown.push(shown.at(-1) ?? reply.secret)
   shown[reply.version - 1] = reply.secret
 }
@@ -48,7 +48,7 @@ export async function liveInviter(actor: Actor, admin: Credentials, mails: reado
   })
 }
 
-/** Some are withdrawn before they are accepted. */
+/** Withdraws some invitations before they are accepted. */
 async function invite(actor: Actor, { accessToken: token }: Session, mails: readonly Mail[]): Promise<void> {
   const { random } = actor
   const email = `${random.word(12)}@invited.example`
@@ -78,7 +78,6 @@ async function invite(actor: Actor, { accessToken: token }: Session, mails: read
   )
 }
 
-/** Undefined if no email comes in time. */
 async function waitForToken({ ending }: Actor, mails: readonly Mail[], email: string) {
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {
@@ -88,7 +87,7 @@ async function waitForToken({ ending }: Actor, mails: readonly Mail[], email: st
   }
 }
 
-/** An email that comes again has a new link, which revokes the previous one. */
+/** A repeated email has a new link, which revokes the previous one. */
 export function noteRepeatedMails(actor: Actor, mails: readonly Mail[]): void {
   const seen = { end: Number.POSITIVE_INFINITY, outcome: 'unknown' } as const
   for (const copies of Map.groupBy(mails, ({ id }) => id).values())

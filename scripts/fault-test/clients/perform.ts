@@ -6,11 +6,9 @@ import { AWAY, type Observed, type Operation, type Part } from '../checker/histo
 import type { Outcome } from '../checker/search.ts'
 import type { Random } from '../random.ts'
 
-/** Sends requests, and notes what came of each. */
-
 const text = Type.Optional(Type.String())
 const count = Type.Optional(Type.Integer())
-/** What is read of answers. Each has a part of it, and more that does not matter here. */
+/** The fields that clients read. Responses have some of them, and others. */
 const Reply = Type.Object({
   code: text,
   detail: text,
@@ -36,12 +34,11 @@ export interface Session {
   refreshToken: string
 }
 
-/** What all clients share. */
 export interface Notes extends Observed {
   history: Operation[]
   feed: string[]
   feedAtLast: string[]
-  /** All that were opened, with their first tokens. */
+  /** With their first tokens. */
   sessions: Session[]
 }
 
@@ -49,9 +46,9 @@ export interface Actor {
   name: string
   random: Random
   notes: Notes
-  /** Of each way to the service. */
+  /** One per URL. */
   clients: readonly Client[]
-  /** Aborted when no new work should begin. */
+  /** Aborted to stop new work. */
   ending: AbortSignal
 }
 
@@ -61,11 +58,10 @@ export interface Ask {
   token?: string
   json?: object
   headers?: Record<string, string>
-  /** Which way; by default any. */
+  /** The number of the URL; random by default. */
   at?: number | undefined
-  /** Whether an answer that reports success is the one to this request. */
+  /** Whether a success belongs to this request. */
   isAnswer?(reply: Reply): boolean
-  /** What it means for subjects, given how it ended. */
   parts(answer: Answered): Part[]
 }
 
@@ -76,7 +72,6 @@ export interface Answered {
   reply: Reply
 }
 
-/** Nobody listens: nothing was sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'UND_ERR_CONNECT_TIMEOUT'])
 const PAUSE_MS = 300
 const RETRY_MS = 250
@@ -84,7 +79,6 @@ const MOST_ATTEMPTS = 40
 
 export const openNotes = (): Notes => ({ history: [], sessions: [], feed: [], feedAtLast: [] })
 
-/** Does something again and again, until no new work should begin. */
 export async function repeat({ ending, random }: Actor, work: () => Promise<unknown>): Promise<void> {
   while (!ending.aborted) {
     await sleep(random.fraction() * PAUSE_MS)
@@ -92,7 +86,7 @@ export async function repeat({ ending, random }: Actor, work: () => Promise<unkn
   }
 }
 
-/** One attempt. Without an answer, it waits a while. */
+/** Makes one attempt, and pauses if the outcome is unknown. */
 export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
   const { name, random, notes, clients } = actor
   const { what, token, json, headers } = ask
@@ -122,17 +116,17 @@ async function attempt(client: Client, request: Request): Promise<Answered> {
   const answer = await client.send(request).catch((error: unknown) => ({ status: 0, text: '', error }))
   if ('error' in answer) return { outcome: 'unknown', status: 0, code: codeOf(answer.error), reply: {} }
   const { status, text } = answer
-  // A proxy that has lost the service can return a page.
+  // Without the service, a proxy can return a page.
   const isPage = AWAY.includes(status) && !text.startsWith('{')
   const reply: unknown = text === '' || isPage ? {} : JSON.parse(text)
-  if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} returned something else: ${text}`)
+  if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} returned an unexpected body: ${text}`)
   const outcome = status < 300 ? 'ok' : status >= 500 ? 'unknown' : 'refused'
-  // A theft that is found now, in contrast to a refusal because of a session that an earlier theft ended.
+  // This request was taken for theft. Others are rejected because an earlier theft ended the session.
   const isTheft = reply.code === 'refresh_token_reused' && reply.reason === 'refresh_reuse'
   return { outcome, status, code: isTheft ? 'refresh_reuse' : (reply.code ?? ''), reply }
 }
 
-/** Until it is known how it ended. A retry is the same request: only what can be repeated is. */
+/** Retries the same request until its outcome is known. It must be idempotent. */
 export async function performUntilKnown(actor: Actor, ask: Ask): Promise<Answered> {
   for (let left = MOST_ATTEMPTS; ; left -= 1) {
     const answer = await perform(actor, ask)
@@ -140,12 +134,10 @@ export async function performUntilKnown(actor: Actor, ask: Ask): Promise<Answere
   }
 }
 
-/** On all instances at the same time. */
 export async function atAll({ clients }: Actor, work: (at: number) => Promise<unknown>): Promise<void> {
   await Promise.all(clients.keys().map(work))
 }
 
-/** Something that is known without a request of a client. */
 export function note(
   { name, notes }: Actor,
   what: string,

@@ -1,7 +1,7 @@
 import type { Credentials } from '../../kit/operations.ts'
 import { type Actor, perform, performUntilKnown, type Reply, repeat, type Session } from './perform.ts'
 
-/** Someone who signs in, works, refreshes with and without a key, and signs out, here and everywhere. */
+/** Signs in, works, refreshes with and without a key, and signs out, here and everywhere. */
 
 export async function signIn(actor: Actor, credentials: Credentials): Promise<Session | null> {
   const owner = memberOf(credentials)
@@ -27,7 +27,7 @@ function toSession({ session, accessToken, refreshToken }: Reply): Session | nul
   return session && accessToken && refreshToken ? { id: session.id, accessToken, refreshToken } : null
 }
 
-/** Whether the session has not ended, as far as anyone knows. */
+/** False if the session is known to have ended. */
 export async function use(actor: Actor, { id, accessToken: token }: Session, at?: number): Promise<boolean> {
   const { outcome } = await perform(actor, {
     at,
@@ -39,14 +39,14 @@ export async function use(actor: Actor, { id, accessToken: token }: Session, at?
   return outcome !== 'refused'
 }
 
-/** The session with its next tokens; null if it is lost. */
+/** Null if the tokens are lost. */
 async function refresh(
   actor: Actor,
   { id, refreshToken: token }: Session,
   key: string | null,
   at?: number,
 ): Promise<Session | null> {
-  // Without a key, a retry after a lost answer would be a theft.
+  // Without a key, a retry after a lost response would count as theft.
   const work = key === null ? perform : performUntilKnown
   const { reply } = await work(actor, {
     at,
@@ -74,14 +74,13 @@ async function logOut(actor: Actor, session: Session, owner: string): Promise<vo
         : []),
     ],
   })
-  // On each instance, with each of its tokens.
   for (const at of actor.clients.keys()) {
     await use(actor, session, at)
     await refresh(actor, session, null, at)
   }
 }
 
-/** Several at the same time, on all instances, with one key or with none: one successor at most. */
+/** Concurrent refreshes, all with one key or without one: at most one successor. */
 async function race(actor: Actor, session: Session): Promise<Session | null> {
   const { random } = actor
   const key = random.isOneIn(2) ? random.word(16) : null
@@ -90,7 +89,7 @@ async function race(actor: Actor, session: Session): Promise<Session | null> {
   return results.find((result) => result !== null) ?? null
 }
 
-/** What a thief would do: a token from before the last two comes again without its key, and the session ends. */
+/** A thief's request: a token from before the last two, without its key, ends the session. */
 async function replay(actor: Actor, session: Session): Promise<void> {
   let current: Session | null = session
   for (let n = 0; n < 2 && current; n += 1) current = await refresh(actor, current, actor.random.word(16))

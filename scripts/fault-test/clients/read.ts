@@ -5,8 +5,6 @@ import { openClient } from '../../kit/client.ts'
 import type { Site } from '../target/site.ts'
 import { type Actor, note } from './perform.ts'
 
-/** What the service shows of events: as they come, and when all is quiet again, what is there. */
-
 const Page = TypeCompiler.Compile(
   Type.Object({
     events: Type.Array(
@@ -25,8 +23,8 @@ const LOOK_MS = 200
 const PATIENCE_MS = 60_000
 
 /**
- * A service of the platform, which follows the feed of all events by its cursor. The function that is returned reads on to its
- * end, then all of it once more, and notes for each id that was sent what is there of it.
+ * A platform client that follows the feed with a cursor. The returned function reads to the end, reads everything again, and
+ * notes what is stored for each sent id.
  */
 export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableStack): () => Promise<void> {
   const { notes, random } = actor
@@ -36,10 +34,10 @@ export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableSta
   for (const client of clients) cleanup.defer(() => client.close())
   let deadline = Number.POSITIVE_INFINITY
 
-  /** From the beginning to the end; until there is a deadline, it waits there for what comes. */
+  /** Reads from the start. At the end, it waits for new events until there is a deadline. */
   async function readAll(take: (key: string, content: string) => void): Promise<void> {
     for (let after = ''; !cleanup.disposed; ) {
-      if (performance.now() > deadline) throw new Error('the feed does not come to its end')
+      if (performance.now() > deadline) throw new Error('the feed did not reach its end')
       const isEnding = deadline !== Number.POSITIVE_INFINITY
       const path = `/events?limit=${PAGE}${after}`
       const client = random.pick(clients)
@@ -56,7 +54,7 @@ export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableSta
   }
 
   const following = readAll((key) => notes.feed.push(key))
-  // That function rejects with its error.
+  // The returned function rejects with its error.
   following.catch(() => {})
   return async () => {
     deadline = performance.now() + PATIENCE_MS

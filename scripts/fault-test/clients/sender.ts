@@ -2,9 +2,9 @@ import { senderOf, signedRequest } from '../../kit/events.ts'
 import type { Part } from '../checker/history.ts'
 import { type Actor, type Ask, atAll, perform, repeat } from './perform.ts'
 
-/** A server that sends events: one or many, again, to all instances at the same time, and now and then with new content. */
+/** Sends events: one or many, repeatedly, to all instances at the same time, and sometimes with new content. */
 
-/** The secrets of a company that were shown, the newest last. */
+/** The newest is last. */
 export interface Secrets {
   companyId: string
   shown: string[]
@@ -33,7 +33,7 @@ export async function liveSender(actor: Actor, secrets: Secrets): Promise<void> 
 
 async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: Event[]): Promise<void> {
   const { random } = actor
-  // Now and then one that was replaced.
+  // Sometimes the previous one.
   const secret = shown.at(random.isOneIn(10) ? -2 : -1)
   if (secret === undefined) return
   const all = events.map(({ id, content }) => ({ id, type: 'fault.tested', data: { content } }))

@@ -7,17 +7,17 @@ import { livePerson, use } from './person.ts'
 import { followFeed } from './read.ts'
 import { liveSender, type Secrets } from './sender.ts'
 
-/** People and servers of companies. Each chooses at random what it does next. */
+/** Each client chooses its actions at random. */
 export interface Clients {
   notes: Notes
-  /** Rejects if one of them gets an answer that makes no sense. */
+  /** Rejects after a response that makes no sense. */
   working: Promise<unknown>
-  /** Lets each finish what it has begun, and then reads what is there. */
+  /** Finishes the work, then reads the final state. */
   stop(): Promise<void>
 }
 
 const CONNECTIONS = 64
-/** Longer than the 10 s in which each request of the service ends. */
+/** The service ends each request within 10 s. */
 const DEADLINE_MS = 12_000
 
 export function startClients(site: Site, random: Random, cleanup: AsyncDisposableStack): Clients {

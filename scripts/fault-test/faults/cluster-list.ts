@@ -3,9 +3,7 @@ import type { Machine } from '../../cluster/machine.ts'
 import type { ClusterTarget } from '../target/cluster-target.ts'
 import type { Fault, Lasting } from './fault.ts'
 
-/** What can happen to the cluster. */
-
-/** A primary that says nothing is replaced after 20 s: some come back before that. */
+/** Patroni replaces a silent primary after 20 s. Some come back before that. */
 export const CLUSTER_LASTING: Lasting = { least: 10_000, more: 20_000 }
 
 const WALRECEIVER = /walreceiver/
@@ -25,42 +23,42 @@ const ofPrimary =
 
 export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
   'postgres-killed': {
-    what: 'all processes of Postgres on the primary are killed',
+    what: 'Kills all processes of Postgres on the primary',
     run: ofPrimary((machine) => machine.signalPostgres('SIGKILL')),
   },
   'machine-killed': {
-    what: "all processes of the primary's machine are killed",
+    what: "Kills all processes of the primary's machine",
     run: ofPrimary((machine) => machine.kill()),
   },
   'machine-frozen': {
-    what: "all processes of the primary's machine stop for a while",
+    what: "Freezes all processes of the primary's machine",
     run: ofPrimary((machine) => machine.freeze()),
   },
   'machine-partitioned': {
-    what: "the network of the primary's machine is down",
+    what: "Takes down the network of the primary's machine",
     run: ofPrimary((machine) => machine.cutOff()),
   },
   'machine-isolated': {
-    what: "the primary's machine hears nothing of the other two, and is reached by the instances",
+    what: "Cuts the primary's machine off from the other two, but not from the instances",
     run: ofPrimary((machine) => machine.isolate()),
   },
   'postgres-frozen': {
-    what: 'Postgres alone stops on the primary for a while',
+    what: 'Freezes only Postgres on the primary',
     run: ofPrimary((machine) => machine.signalPostgres('SIGSTOP')),
   },
   'patroni-killed': {
-    what: 'Patroni alone is killed on the primary, and started again',
+    what: 'Kills only Patroni on the primary, and restarts it',
     run: ofPrimary(async (machine) => machine.killPatroni()),
   },
   switchover: {
-    what: 'the primary hands over to its synchronous standby',
+    what: 'Makes the synchronous standby the primary',
     async run({ cluster: { database } }, _, ms) {
       await database.switchOver()
       await sleep(ms)
     },
   },
   'replication-stalled': {
-    what: 'both standbys take nothing',
+    what: 'Stops both standbys from receiving the log',
     async run({ cluster: { database } }, _, ms) {
       const toAll = (signal: NodeJS.Signals) =>
         Promise.all(database.machines.map((machine) => machine.signalPostgres(signal, WALRECEIVER)))
@@ -70,7 +68,7 @@ export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
     },
   },
   'etcd-away': {
-    what: 'all of etcd stops for a while',
+    what: 'Freezes etcd on all machines',
     async run({ cluster: { database } }, _, ms) {
       for (const machine of database.machines) machine.signalEtcd('SIGSTOP')
       await sleep(ms)
@@ -78,7 +76,7 @@ export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
     },
   },
   'public-proxy-killed': {
-    what: 'one of the public proxies is killed, and starts again later',
+    what: 'Kills a public proxy, and restarts it later',
     async run({ cluster }, random, ms) {
       const proxy = random.pick(cluster.publicProxies)
       await proxy.stop()
@@ -87,7 +85,7 @@ export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
     },
   },
   'database-proxy-killed': {
-    what: 'the HAProxy between an instance and its database is killed, and starts again later',
+    what: 'Kills the HAProxy between an instance and its database, and restarts it later',
     async run({ cluster: { databaseProxies, readiness } }, random, ms) {
       const n = random.below(databaseProxies.length)
       await databaseProxies[n]?.stop()

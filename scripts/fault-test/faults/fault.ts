@@ -1,23 +1,22 @@
 import { UsageError } from '../../kit/command.ts'
 import type { Random } from '../random.ts'
 
-/** What can happen to a target. */
 export interface Fault<Target> {
   what: string
-  /** Whether processes of the instances end in it. */
+  /** Whether it ends processes of the instances. */
   restarts?: boolean
-  /** Breaks the target for about `ms`. Resolves after the break is undone. */
+  /** Resolves when the fault is undone, after about `ms`. */
   run(target: Target, random: Random, ms: number): Promise<void>
 }
 
-/** Returns the faults with these names; by default all. @throws UsageError for an unknown name */
+/** @throws UsageError for an unknown name */
 export function choose<F>(faults: Record<string, F>, names = Object.keys(faults)): Record<string, F> {
   const unknown = names.filter((name) => !(name in faults))
-  if (unknown.length > 0) throw new UsageError(`there is no fault ${unknown.join(', ')}`)
+  if (unknown.length > 0) throw new UsageError(`Unknown fault: ${unknown.join(', ')}.`)
   return Object.fromEntries(Object.entries(faults).filter(([name]) => names.includes(name)))
 }
 
-/** In milliseconds: at least, and at random less than so much more. */
+/** In milliseconds: from `least` to `least + more`, at random. */
 export interface Lasting {
   least: number
   more: number
@@ -25,14 +24,14 @@ export interface Lasting {
 
 const CALM: Lasting = { least: 1_000, more: 1_500 }
 
-/** Without an end: each fault comes once before any repeats. The same seed gives the same plan. */
+/** Endless. Each fault comes once before any repeats. */
 export function* planFaults(random: Random, names: readonly string[], lasting: Lasting) {
   const chosen = ({ least, more }: Lasting) => least + random.below(more)
   for (let left: string[] = []; ; ) {
     if (left.length === 0) left = [...names]
     const name = random.pick(left)
     left = left.filter((other) => other !== name)
-    // `afterMs`: after the previous one has ended.
+    // `afterMs`: after the end of the previous one.
     yield { name, afterMs: chosen(CALM), forMs: chosen(lasting) }
   }
 }

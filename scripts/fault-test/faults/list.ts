@@ -6,18 +6,16 @@ import type { Pair } from '../target/pair.ts'
 import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
 import type { Fault, Lasting } from './fault.ts'
 
-/** What can happen to two instances on one Postgres: one fault of each kind. */
-
 export const LASTING: Lasting = { least: 1_500, more: 6_000 }
 
-/** One in so many requests to the database. */
+/** One in this many requests to the database. */
 const HIT = 10
 const CLOCK_SHIFT_MS = 60_000
 const SETTLED_MS = 1_000
 
 const ALWAYS: Record<string, Fault<Pair>> = {
   'postgres-killed': {
-    what: 'all processes of Postgres are killed, and it starts again later',
+    what: 'Kills all processes of Postgres, and restarts it later',
     async run({ database }, _, ms) {
       database.kill()
       await sleep(ms)
@@ -25,29 +23,29 @@ const ALWAYS: Record<string, Fault<Pair>> = {
     },
   },
   'postgres-restarted': {
-    what: 'Postgres is restarted in order',
+    what: 'Restarts Postgres cleanly',
     async run({ database }) {
       await database.stop()
       await database.start()
     },
   },
   cut: {
-    what: 'connections to the database are cut before, during, or after statements and commits',
+    what: 'Cuts connections to the database before, during, or after statements and commits',
     async run(pair, random, ms) {
       for (const when of ['before', 'during', 'after'] as const)
         await disturb(pair, { kind: 'cut', when, isHit: () => random.isOneIn(HIT) }, ms / 3)
     },
   },
   latency: {
-    what: 'data to and from the database is late by 50 to 250 ms',
+    what: 'Delays data to and from the database by 50 to 250 ms',
     run: (pair, random, ms) => disturb(pair, { kind: 'latency', ms: 50 + random.below(200) }, ms),
   },
   'answers-stalled': {
-    what: 'nothing comes back from the database, which gets everything',
+    what: 'Holds back responses of the database, which still gets all data',
     run: (pair, _, ms) => disturb(pair, { kind: 'stall', ways: ['to client'] }, ms),
   },
   'worker-killed': {
-    what: 'a worker is killed',
+    what: 'Kills a worker',
     restarts: true,
     async run({ instances }, random, ms) {
       const [, ...workers] = random.pick(instances).processes()
@@ -56,7 +54,7 @@ const ALWAYS: Record<string, Fault<Pair>> = {
     },
   },
   'instance-killed': {
-    what: 'all processes of an instance are killed, and it starts again later',
+    what: 'Kills all processes of an instance, and restarts it later',
     restarts: true,
     async run({ instances }, random, ms) {
       const instance = random.pick(instances)
@@ -67,7 +65,7 @@ const ALWAYS: Record<string, Fault<Pair>> = {
     },
   },
   'rolling-restart': {
-    what: 'each instance is restarted by SIGTERM, one after the other',
+    what: 'Restarts one instance after the other with SIGTERM',
     restarts: true,
     async run({ instances }) {
       for (const instance of instances) {
@@ -78,12 +76,12 @@ const ALWAYS: Record<string, Fault<Pair>> = {
     },
   },
   'clocks-apart': {
-    what: 'an instance runs with a clock that is wrong by a minute',
+    what: 'Sets the clock of an instance off by a minute',
     restarts: true,
     async run({ instances }, random, ms) {
       const instance = random.pick(instances)
       const shiftMs = random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS
-      // Without a space, at which NODE_OPTIONS would be split.
+      // NODE_OPTIONS is split at spaces.
       const shift = `data:text/javascript,const{now}=Date;Date.now=()=>now()+${shiftMs}`
       await instance.stop()
       await instance.start({ NODE_OPTIONS: `--import=${shift}` })
@@ -93,7 +91,7 @@ const ALWAYS: Record<string, Fault<Pair>> = {
     },
   },
   'commits-stalled': {
-    what: 'the database answers reads, and acknowledges no commit: its standby is away',
+    what: 'Takes the standby away: reads work, commits hang',
     async run({ database }, _, ms) {
       await setStandbys(database.url(), 'none')
       await sleep(ms)
@@ -105,15 +103,15 @@ const ALWAYS: Record<string, Fault<Pair>> = {
 /** Only root can have small disks. */
 const DISK_FAULTS: Record<string, Fault<Pair>> = {
   'database-disk-full': {
-    what: "the database's disk is full, and then freed",
+    what: "Fills the database's disk, and frees it later",
     async run({ database, databaseDisk }, _, ms) {
       await fill(databaseDisk, ms)
-      // It ends where it cannot write its log (PANIC).
+      // Postgres ends if it cannot write its log (PANIC).
       await database.start()
     },
   },
   'log-disk-full': {
-    what: "the disk of the instances' logs is full, and then freed",
+    what: "Fills the disk of the instances' logs, and frees it later",
     run: ({ logDisk }, _, ms) => fill(logDisk, ms),
   },
 }
@@ -126,7 +124,6 @@ async function disturb({ proxy }: Pair, disturbance: Disturbance, ms: number): P
   proxy.disturb(null)
 }
 
-/** For transactions that begin after it. */
 async function setStandbys(url: string, names: string): Promise<void> {
   await runStatement(url, `alter system set synchronous_standby_names = '${names}'`)
   await runStatement(url, 'select pg_reload_conf()')

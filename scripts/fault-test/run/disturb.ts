@@ -6,15 +6,13 @@ import type { Done } from './report.ts'
 
 export interface RunOptions {
   seed: string
-  /** How long faults come and go. Each comes once at least. */
+  /** Each fault comes at least once, even if that takes longer. */
   seconds: number
-  /** How long each of them lasts. */
   lasting: Lasting
   signal: AbortSignal
   say(line: string): void
 }
 
-/** Makes faults come and go, until each has come and the time is over. */
 export async function disturb<Target extends Site>(
   target: Target,
   faults: Record<string, Fault<Target>>,
@@ -24,7 +22,7 @@ export async function disturb<Target extends Site>(
   const processes = () => target.instances.flatMap((one) => one.processes())
   const names = Object.keys(faults)
   const done: Done[] = []
-  /** Processes from before the previous fault. One that has just started may end if its database is away. */
+  /** Processes from before the previous fault. A newer one may end if its database is away. */
   let settled = new Set(processes())
   for (const { name, afterMs, forMs } of planFaults(random.of('plan'), names, lasting)) {
     if (done.length >= names.length && performance.now() - begunAt > seconds * 1000) break

@@ -1,31 +1,28 @@
 import { type Operation, toText as operationText, type Violation } from '../checker/history.ts'
 
-/** The limits that a service keeps in an outage, and the report of a run. */
-
-/** A fault that was; `to` is when all was as before. */
+/** A past fault. At `to`, the target had recovered. */
 export interface Done {
   name: string
   from: number
   to: number
-  /** What went wrong with it, which has to do with the target. */
+  /** Failures of the target. */
   complaints: string[]
 }
 
 interface Disturbed extends Done {
-  /** From its end until a change was acknowledged on each way; infinite if none was. */
+  /** From its end until each URL acknowledged a change; infinite if one did not. */
   backMs: number
-  /** The longest time without an acknowledged change, from its begin to the first one after its end. */
+  /** The longest time without an acknowledged change, up to the first one after its end. */
   longestGapMs: number
 }
 
 export interface Result {
   seconds: number
-  /** How many operations were ok, refused, or ended with a status or an error of the connection. */
+  /** Counts of operations: ok, refused, or by status or connection error. */
   outcomes: Record<string, number>
   faults: Disturbed[]
-  /** What no order explains. */
   violations: Violation[]
-  /** What was too slow: on a busy machine, not always the fault of the service. */
+  /** Slow recoveries and responses, which a busy machine can cause too. */
   brokenLimits: string[]
 }
 
@@ -52,13 +49,12 @@ export function countOutcomes(history: readonly Operation[]): Record<string, num
   return Object.fromEntries([...kinds].map(([kind, { length }]) => [kind, length]))
 }
 
-/** One sentence for each limit that was not kept. */
 export function findBrokenLimits(faults: readonly Disturbed[], history: readonly Operation[]): string[] {
   const late = faults.filter(({ backMs }) => backMs > BACK_MS)
   const unanswered = history.filter(({ status, code }) => status === 0 && code === 'timeout')
   return [
     ...late.map(({ name, backMs }) => `${name}: back after ${backMs.toFixed(0)} ms`),
-    ...firstOf(unanswered.map((one) => `not answered in time: ${operationText(one)}`)),
+    ...firstOf(unanswered.map((one) => `no response in time: ${operationText(one)}`)),
   ]
 }
 
@@ -74,7 +70,7 @@ export function toText({ seconds, outcomes, faults, violations, brokenLimits }: 
     '',
     ...brokenLimits.map((limit) => `LIMIT: ${limit}`),
     ...(found.length === 0
-      ? ['Some order explains all that clients saw.']
+      ? ['A legal order explains everything that clients saw.']
       : ['VIOLATED:', ...firstOf(found)]),
   ].join('\n')
 }

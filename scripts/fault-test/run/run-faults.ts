@@ -8,10 +8,8 @@ import type { Site } from '../target/site.ts'
 import { disturb, type RunOptions } from './disturb.ts'
 import { countOutcomes, type Done, findBrokenLimits, type Result, withRecovery } from './report.ts'
 
-/** One run: clients work, faults come and go, and the checker judges what the clients saw. */
-
 const CALM_MS = 3_000
-/** A request ends within 10 s, and a statement too. */
+/** Requests and statements end within 10 s. */
 const LATE_MS = 30_000
 
 export async function runFaults<Target extends Site>(
@@ -29,7 +27,7 @@ export async function runFaults<Target extends Site>(
   await sleep(CALM_MS)
   const signal = AbortSignal.any([options.signal, ended.signal])
   const disturbing = disturb(target, faults, random, { ...options, begunAt, signal })
-  // Clients end only if one of them fails.
+  // Clients end early only if one fails.
   await Promise.race([disturbing, clients.working])
   const done = await disturbing
   await sleep(CALM_MS)
@@ -46,7 +44,7 @@ export async function runFaults<Target extends Site>(
   }
 }
 
-/** What a database has received before it stops happens when it continues. */
+/** A stopped database carries out received statements when it continues. */
 function latestIn(faults: readonly Done[]): Latest {
   return ({ begin, end }) => {
     const ends = faults.filter(({ from, to }) => from < end && to > begin).map(({ to }) => to)

@@ -1,7 +1,6 @@
 import { type Cluster, openCluster } from '../../cluster/open-cluster.ts'
 import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site } from './site.ts'
 
-/** Production on one computer: clients come by its two public proxies. */
 export interface ClusterTarget extends Site {
   cluster: Cluster
 }

@@ -12,11 +12,11 @@ import { openProxy, type TcpProxy } from '../../kit/tcp-proxy.ts'
 import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site } from './site.ts'
 import { canHaveDisks, openSmallDisk, type SmallDisk } from './small-disk.ts'
 
-/** Two instances of the service, with two workers each, on one Postgres, which they reach by a proxy of ours. */
+/** Two instances with two workers each, which reach one Postgres through a TCP proxy. */
 export interface Pair extends Site {
   database: Database
   proxy: TcpProxy
-  /** Undefined where they cannot be had. */
+  /** Undefined unless root runs the test. */
   databaseDisk: SmallDisk | undefined
   logDisk: SmallDisk | undefined
 }
@@ -25,17 +25,17 @@ type Database = Awaited<ReturnType<typeof openDatabase>>
 
 const PATIENCE_MS = 60_000
 const LOOK_MS = 100
-/** Enough for the database with its write-ahead log, which is kept small. */
+/** Enough for the database with a small write-ahead log. */
 const DISK_MB = 512
 
-/** `project`: whose service it is; this one by default. */
+/** `project`: the service's project; this one by default. */
 export async function openPair(
   { project }: { project?: string },
   cleanup: AsyncDisposableStack,
 ): Promise<Pair> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-fault-test-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
-  // When started by root, Postgres runs as another user, who must reach its data.
+  // If root starts it, Postgres runs as a different user, who must be able to reach its data.
   await chmod(folder, 0o711)
   const open = (name: string) =>
     canHaveDisks() ? openSmallDisk(join(folder, name), DISK_MB, cleanup) : undefined
@@ -80,7 +80,7 @@ export async function openPair(
   }
 }
 
-/** A separate Postgres, with fsync as in production, whose processes can be killed, and started again. */
+/** A separate Postgres, with fsync as in production, that can be killed and restarted. */
 async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
   await mkdir(dataDir)
   await chmod(dataDir, 0o711)
@@ -93,7 +93,7 @@ async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
   })
   let server = await starting
   return {
-    /** Without the proxy: of operators. */
+    /** Without the proxy. */
     url: () => server.url,
     place() {
       const { hostname: host, port } = new URL(server.url)
@@ -101,11 +101,11 @@ async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
     },
     kill() {
       const main = findPostmaster(dataDir)
-      // The main process first, so that it starts no others.
+      // The main process first, so that it does not start others.
       for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) sendSignal(pid, 'SIGKILL')
     },
     stop: () => server.stop(),
-    /** If it has ended. Its port can be a new one. Resolves when it answers. */
+    /** Starts Postgres if it has ended, perhaps with a new port. Resolves when it responds. */
     async start() {
       for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
         if (cleanup.disposed) throw new Error('the run has ended')
@@ -115,7 +115,7 @@ async function openDatabase(dataDir: string, cleanup: AsyncDisposableStack) {
         }
         const [answered] = await Promise.allSettled([runStatement(server.url, 'select')])
         if (answered.status === 'fulfilled') return
-        if (performance.now() > deadline) throw new Error('Postgres does not come back')
+        if (performance.now() > deadline) throw new Error('Postgres did not come back')
       }
     },
   }

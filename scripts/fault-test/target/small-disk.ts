@@ -6,7 +6,7 @@ export type SmallDisk = Awaited<ReturnType<typeof openSmallDisk>>
 
 export const canHaveDisks = () => process.getuid?.() === 0
 
-/** A small, separate file system in memory, which can be filled up. Only root can have one. */
+/** A small file system in memory. Only root can mount it. */
 export async function openSmallDisk(folder: string, megabytes: number, cleanup: AsyncDisposableStack) {
   await mkdir(folder)
   const mounting = runProgram(['mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder])
@@ -15,17 +15,16 @@ export async function openSmallDisk(folder: string, megabytes: number, cleanup: 
     await runProgram(['umount', '--lazy', folder])
   })
   await mounting
-  // Postgres runs as another user, who must reach its data.
+  // Postgres runs as a different user, who must be able to reach its data.
   await chmod(folder, 0o711)
   const filler = join(folder, 'filler')
   return {
     folder,
-    /** Leaves no byte. */
     async fill() {
-      // What is freed in the meantime is filled, too.
+      // Also fills space that is freed in the meantime.
       for (let n = 0; n < 3; n += 1) {
         const { bavail, bsize } = await statfs(folder)
-        // Never the disk below, if it was unmounted.
+        // If it was unmounted, this must not fill the disk below.
         const size = Math.min(bavail * bsize, megabytes * 2 ** 20)
         await writeFile(filler, Buffer.alloc(size), { flag: 'a' }).catch(() => {})
       }
