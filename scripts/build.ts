@@ -31,16 +31,14 @@ function iconOf(mark: string): string {
   return `data:image/svg+xml,${encodeURIComponent(image)}`
 }
 
-/** Paths that the page loads. */
 interface Names {
   watch: string
   styles: string[]
   script: string
-  /** Imports of the script. */
   chunks: string[]
 }
 
-/** `watch` is first, to run before the others can fail. <main> shows until the script has run. Colors: --paper of tokens.css. */
+/** `watch` runs first, before the others can fail. <main> shows until the script has run. Colors: --paper in tokens.css. */
 function pageOf({ watch, styles, script, chunks }: Names, mark: string): string {
   return `<!doctype html>
 <html lang="en">

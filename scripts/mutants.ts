@@ -20,7 +20,6 @@ const MUTANTS_PER_ROOM = 10
 /** If the tests hang this long, they have found the break. */
 const TIMEOUT_MS = 600_000
 
-/** Folders or files in src, and the tests that should find their mutants. */
 const ROOMS: Record<string, { sources: string[]; tests: string[] }> = {
   guards: {
     sources: ['session/credential', 'session/guards'],
@@ -61,7 +60,7 @@ const { values: options } = parseArgs({
 
 const nameOf = ({ room, file, line }: Mutant) => `${room}: ${file}: ${line}`
 
-/** The same number for each room, spread by the digest of their names. */
+/** The same number for each room, chosen by the digest of their names. */
 async function chooseMutants(): Promise<Mutant[]> {
   const files = (await readdir(join(PROJECT, 'src'), { recursive: true }))
     .filter((name) => name.endsWith('.ts'))
@@ -95,7 +94,6 @@ const OPPOSITE: Record<string, string> = {
 }
 const OPERATOR = /(?<= )(?:&&|\|\||[!=]==|[<>]=?)(?= )/g
 const IF = /\bif \((?=.*\) )/g
-/** A condition of SQL, up to the end of its line. */
 const SQL_CONDITION = /\band (?!not exists)[a-z_]+\.[a-z_]+ (?:=|<>|[<>]=?|is|in) [^\n`]*$/gm
 const COMMENT = /^\s*(?:\/\*\*|\*|\/\/)/
 

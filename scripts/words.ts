@@ -5,14 +5,14 @@ import { countWords, findHabits } from './words/habits.ts'
 import { textsOf } from './words/texts.ts'
 
 /**
- * Counts turns of phrase that make texts hard to read, by kind of text. Fails if a kind that is judged has too many.
+ * Counts turns of phrase that make texts hard to read, by kind of text. Fails if a judged kind has too many.
  *
  *     npm run words -- [--list KIND] [--judge KIND] [--root FOLDER]
  *
  * --list prints each finding of a kind. --judge replaces the kinds that are judged.
  */
 
-/** The kinds that pass. Add a kind once it does. */
+/** Kinds that pass. Add a kind when it passes. */
 const JUDGED = [
   '.github/CONTRIBUTING.md',
   '.github/SECURITY.md',

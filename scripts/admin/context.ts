@@ -48,7 +48,6 @@ export async function openContext(io: Io) {
   }
 }
 
-/** Needs only the database. */
 export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }> {
   const { maintenance, close } = await openForMigrations(env, realSystem)
   try {

@@ -91,7 +91,6 @@ Examples:
   npm run admin -- user password --company acme-4821 --email worker@acme.example --previous-valid-seconds 3600
   npm run --silent admin -- company list --json   # without npm's own output, which masks ids as ***`
 
-/** Returns the exit code. */
 export async function run(args: string[], io: Io): Promise<number> {
   try {
     const command = readCommand(FORMS, args)

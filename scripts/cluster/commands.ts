@@ -27,7 +27,6 @@ function onMachine(act: (machine: Machine) => Promise<void>): Command {
   }
 }
 
-/** Returns the output. */
 export async function carryOut(cluster: Cluster, [command = '', which]: string[]): Promise<string> {
   await COMMANDS[command]?.(cluster, which)
   return await describe(cluster)

@@ -38,7 +38,6 @@ export const newPassword = () => randomBytes(24).toString('base64url')
 
 /** Three machines with Postgres. Patroni makes one the primary. */
 export async function openDatabase(
-  /** The folder with Postgres's programs. */
   programs: string,
   folder: string,
   cleanup: AsyncDisposableStack,
@@ -113,7 +112,6 @@ export async function openDatabase(
   }
 }
 
-/** @throws unless the status is 200 */
 export async function getJson(url: string): Promise<unknown> {
   const { statusCode, body } = await request(url, { signal: AbortSignal.timeout(PROBE_MS) })
   const text = await body.text()

@@ -104,7 +104,7 @@ export async function openMachine(
 
   return {
     name,
-    /** Reconnects the machine, and continues or starts its processes. */
+    /** Reconnects the machine, and continues or restarts its processes. */
     async heal(): Promise<void> {
       await reconnect(n)
       await signalAll(n, 'SIGCONT')
@@ -123,7 +123,6 @@ export async function openMachine(
     killPatroni(): void {
       if (patroni.pid) sendSignal(patroni.pid, 'SIGKILL')
     },
-    /** Signals processes of Postgres whose title matches. */
     async signalPostgres(signal: NodeJS.Signals, title = /./): Promise<void> {
       const pids = (await processesOf(n)).filter((pid) => isPostgres(pid) && title.test(titleOf(pid)))
       // The parent first, before it can start more.

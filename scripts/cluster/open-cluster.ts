@@ -25,7 +25,6 @@ export type Cluster = Awaited<ReturnType<typeof openCluster>>
 interface Options {
   say: (line: string) => void
   signal: AbortSignal
-  /** For the instances. */
   variables?: Record<string, string>
 }
 
@@ -34,7 +33,6 @@ const POLL_MS = 250
 const PATIENCE_MS = 180_000
 const LINES = 10
 
-/** Production on one computer: three database machines, two instances, two public proxies. */
 export async function openCluster(
   { say, signal, variables: given = {} }: Options,
   cleanup: AsyncDisposableStack,

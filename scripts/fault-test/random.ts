@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 export interface Random {
   /** At least 0 and below 1. */
   fraction(): number
-  /** A whole number from 0 and below `end`. */
+  /** A whole number from 0, below `end`. */
   below(end: number): number
   isOneIn(count: number): boolean
   pick<T>(items: readonly T[]): T

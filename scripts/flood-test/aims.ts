@@ -6,7 +6,6 @@ export interface Figures {
   flood: string
   about: string
   seconds: { before: number; during: number }
-  /** Honest users, without and with the flood. */
   before: Measured
   during: Measured
   attack: Counts
@@ -21,7 +20,6 @@ export interface Measured {
 }
 
 export interface Finding {
-  /** The aim, as a sentence. */
   what: string
   measured: string
   isMet: boolean

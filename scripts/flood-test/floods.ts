@@ -18,7 +18,6 @@ export interface Flood {
   aims: Aim[]
   attack: Attack
   prepare?(target: Target): Promise<void>
-  /** Runs during the flood. */
   observe?(target: Target, seconds: number): Promise<Finding[]>
 }
 
@@ -98,7 +97,6 @@ function badEvents(what: string, networks: number, fault = {}): Flood {
   }
 }
 
-/** The recipients request an email too. */
 function mails(from: string, networks: Networks): Flood {
   return {
     about: `20 registrations, forgotten passwords, and resends per second with others' emails, from ${from}`,

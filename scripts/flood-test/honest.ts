@@ -13,7 +13,7 @@ import {
 import { openFrom, sendFrom } from './networks.ts'
 import type { Target } from './target.ts'
 
-/** Actions of honest users per second. */
+/** Requests of honest users per second. */
 const RATES = {
   'sign-in, known network': 4,
   /** From a new network, with the cookie of a known device. */
@@ -32,7 +32,7 @@ export interface Seen {
   succeeded: number
   /** 0 if nothing was sent. */
   share: number
-  /** Milliseconds, of successes. */
+  /** In milliseconds, of successful requests. */
   p50: number
   p99: number
   errors: Record<string, number>

@@ -3,7 +3,6 @@ import { clientLine } from '../kit/haproxy.ts'
 
 /** The proxy treats this program as a balancer that names its clients, so requests can come from any IP address. */
 
-/** The IP address of the nth request. */
 export type Networks = (n: number) => string
 
 /** Up to 131,072 IPv4 addresses in turn (RFC 2544's block for benchmarks, 198.18.0.0/15). */

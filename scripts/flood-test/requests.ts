@@ -5,9 +5,7 @@ import { SAMPLE_EVENT, signedRequest } from '../kit/events.ts'
 import { loginRequest } from '../kit/operations.ts'
 import type { Networks } from './networks.ts'
 
-/** What attackers know. */
 export interface Victim {
-  /** Without a path. */
   url: string
   companyId: string
   /** Emails of members who send nothing themselves. */
@@ -15,7 +13,6 @@ export interface Victim {
 }
 
 export interface Attack {
-  /** Requests per second, whatever the responses. */
   rate: number
   connections: number
   networks: Networks

@@ -18,7 +18,6 @@ const MAX_WARM_UP_SECONDS = 2
 const RISE_MS = 1_000
 const MAX_SECONDS_BEFORE = 30
 
-/** Each flood has its own service. */
 export async function runFlood(
   name: string,
   seconds: number,

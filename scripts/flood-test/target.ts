@@ -92,7 +92,6 @@ export async function measureTables(connection: pg.Client): Promise<Growth[]> {
   return rows
 }
 
-/** Without tables that did not change. */
 export function growthBetween(before: Growth[], after: Growth[]): Growth[] {
   const previous = new Map(before.map((size) => [size.table, size]))
   return after

@@ -20,7 +20,7 @@ export function startChild(
       execArgv: ['--cpu-list', String(core), process.execPath],
     }),
     env: { PATH: process.env['PATH'], ...variables },
-    // Ctrl+C must not reach it: the load test ends it.
+    // Ctrl+C must not reach it: the program ends it.
     detached: true,
   })
   const ended = once(child, 'exit').then(([code]): never => {
@@ -40,7 +40,6 @@ export async function firstMessage({ process: child, ended }: Child): Promise<un
   return message
 }
 
-/** Returns the next message from the child. */
 export async function ask(child: Child, message: string | number | object): Promise<unknown> {
   child.process.send(message)
   return await firstMessage(child)

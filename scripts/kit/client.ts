@@ -55,7 +55,7 @@ export function openClient(url: string, options: ClientOptions): Client {
   )
 }
 
-/** The same client, with retries after a 503: for the preparation of a measurement. */
+/** Retries after a 503. For requests before a measurement. */
 export function patient({ send, close }: Client): Client {
   async function sendUntilAnswered(request: Request<string | Readable>): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {

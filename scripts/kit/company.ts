@@ -80,7 +80,6 @@ interface SessionRow {
 const ROWS_PER_STATEMENT = 100_000
 const DAY_SECONDS = 86_400
 
-/** Spreads the sessions over these users. */
 async function insertSessions(
   connection: pg.Client,
   companyId: string,

@@ -21,7 +21,6 @@ export interface Measurement {
   histogram: Histogram
 }
 
-/** How long to wait for outstanding responses after the end. */
 const GRACE_MS = 10_000
 /** Longer latencies count as this long. */
 const MAX_LATENCY_US = 120_000_000

@@ -25,7 +25,6 @@ export interface Sender {
 const SecretReply = Type.Object({ secret: Type.String() })
 const IngestReply = Type.Object({ accepted: Type.Integer(), duplicates: Type.Integer() })
 
-/** Generates a new signing secret. */
 export async function openSender(client: Client, admin: Credentials): Promise<Sender> {
   const { accessToken: token } = await openSession(client, admin)
   const path = '/api/auth/webhook-secret/regenerate'
@@ -39,7 +38,6 @@ export function senderOf(companyId: string, secret: string): Sender {
   return { companyId, signingKey: Buffer.from(secret.slice('whsec_'.length), 'base64') }
 }
 
-/** Signed as Standard Webhooks require. */
 export function signedRequest(
   { companyId, signingKey }: Sender,
   id: string,

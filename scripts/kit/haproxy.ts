@@ -13,7 +13,6 @@ const HOST = '127.0.0.1'
 const PAUSE_MS = 20
 
 export interface RunningProxy {
-  /** Without a path. */
   url: string
   platformUrl: string
   process: ChildProcess

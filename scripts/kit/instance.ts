@@ -7,7 +7,6 @@ export interface Instance {
   processes(): number[]
   /** Adds these variables to its own. Does nothing while it runs. */
   start(variables?: Record<string, string>): Promise<void>
-  /** Sends SIGTERM, and resolves when it has ended. */
   stop(): Promise<void>
 }
 

@@ -3,7 +3,6 @@ import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 
 export interface ReceivedMail {
-  /** From EHLO. */
   clientName: string
   /** From the envelope: only these decide where the message goes. */
   recipients: string[]

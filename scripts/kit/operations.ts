@@ -10,7 +10,6 @@ import {
   requireStatus,
 } from './client.ts'
 
-/** A repeated action of a member or a program. */
 export interface Operation {
   /** Undefined if nothing is left to do. */
   request(): Request | undefined
@@ -18,7 +17,7 @@ export interface Operation {
   take(answer: Answer): void
 }
 
-/** Exactly the body of a sign-in. */
+/** The body of a sign-in. */
 export interface Credentials {
   companyId: string
   email: string
@@ -32,7 +31,6 @@ export interface LiveSession {
   refreshToken: string
 }
 
-/** @throws Failure */
 export async function perform(client: Client, operation: Operation): Promise<void> {
   const request = operation.request()
   if (request) operation.take(await client.send(request))
@@ -97,7 +95,6 @@ export function signIn(users: readonly Credentials[]): Operation {
   }
 }
 
-/** For the preparation of a measurement. */
 export async function openSession(client: Client, credentials: Credentials): Promise<LiveSession> {
   const answer = await patient(client).send(loginRequest(credentials))
   const { session, accessToken, refreshToken } = replyOf(LoginReply, 200, answer)
@@ -172,7 +169,6 @@ export function introspect(
   }
 }
 
-/** Forward authentication, as a reverse proxy requests it. */
 export function verify(sessions: readonly LiveSession[]): Operation {
   const next = inTurn(sessions)
   return {

@@ -15,7 +15,6 @@ import type { Credentials } from './operations.ts'
 
 /** Uses the service's own code. Nothing else here depends on how that code is built. */
 export interface Operator {
-  /** Returns the admin. */
   createCompany(): Promise<Credentials>
   createClient(scopes?: string[]): Promise<{ id: string; secret: string }>
   signTokens(claims: SessionClaims): Promise<{ accessToken: string; refreshToken: string }>
@@ -37,7 +36,6 @@ interface SessionClaims {
   expiresAt: Date
 }
 
-/** Migrates the database, and opens its key ring. */
 export async function openOperator(
   settings: ServiceSettings,
   cleanup: AsyncDisposableStack,
@@ -56,7 +54,6 @@ export async function openOperator(
   }
 }
 
-/** These only sign. */
 async function openTokens(config: Config, { db }: Connection): Promise<Tokens> {
   const { masterKeys, accessTokenTtlSeconds } = config
   const issuer = issuerOf(config)

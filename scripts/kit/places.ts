@@ -8,7 +8,7 @@ export interface Place {
   port: number
 }
 
-/** Stays free until it is used, because nothing else uses its IP address. Only Linux has several. */
+/** Stays free until it is used: on Linux, nothing else uses this IP address. */
 export async function findPlace(): Promise<Place> {
   const own = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`
   const host = process.platform === 'linux' ? own : '127.0.0.1'
@@ -32,7 +32,7 @@ export async function isListening(place: NetConnectOpts): Promise<boolean> {
   }
 }
 
-/** For the listeners of a service, with its variables. */
+/** For the three listeners of a service. */
 export async function findServicePlaces() {
   const [{ host, port }, ops, platform] = [await findPlace(), await findPlace(), await findPlace()]
   return {

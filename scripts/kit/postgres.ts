@@ -6,7 +6,6 @@ import pg from 'pg'
 import { startEmbeddedPostgres } from '../../src/process/local/postgres.ts'
 import { findPostmaster } from './processes.ts'
 
-/** A Postgres server on which databases can be created. */
 export interface Postgres {
   url: string
   /** For files that are needed while this server is used. */
@@ -28,7 +27,6 @@ export async function openPostgres(cleanup: AsyncDisposableStack): Promise<Postg
   return { url: server.url, folder, pid: findPostmaster(folder) }
 }
 
-/** Returns the URL of an empty database. */
 export async function createDatabase(postgres: Postgres, cleanup: AsyncDisposableStack): Promise<string> {
   const name = `gatehouse_scripts_${randomBytes(6).toString('hex')}`
   await runStatement(postgres.url, `create database ${name}`)
@@ -42,7 +40,6 @@ export async function openConnection(url: string): Promise<pg.Client> {
   return connection
 }
 
-/** Uses a new connection. */
 export async function runStatement(url: string, statement: string): Promise<void> {
   const connection = await openConnection(url)
   try {

@@ -11,10 +11,10 @@ const START_TIMEOUT_MS = 120_000
 const STOP_TIMEOUT_MS = 20_000
 
 interface ServiceOptions {
-  /** Its environment. The ports are chosen if it names none. */
+  /** Without ports in them, free ports are used. */
   variables: Record<string, string>
   logFile: string
-  /** The service's project; this one by default. */
+  /** The project to start; this one by default. */
   folder?: string | undefined
 }
 
@@ -65,7 +65,7 @@ async function waitForListeners(service: ChildProcess, logFile: string, workers:
   throw new Error(`The service did not start:\n${await readFile(logFile, 'utf8')}`)
 }
 
-/** Undefined until each worker listens. Before that, connections would go only to the first ones. */
+/** Undefined until every worker listens. Before that, connections would go only to the others. */
 export function listenersIn(log: string, workers: number): Listeners | undefined {
   const urlsOf = (what: string) =>
     [...log.matchAll(new RegExp(`"${what} at (http[^"]+)"`, 'g'))].flatMap(([, url]) => url ?? [])

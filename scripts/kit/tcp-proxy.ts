@@ -10,13 +10,13 @@ export type Way = 'to server' | 'to client'
 export type Disturbance =
   | { kind: 'stall'; ways: readonly Way[] }
   | { kind: 'latency'; ms: number }
-  /** Closes the connection of requests that `isHit` chooses: before or after the server gets them, or after it has responded. */
+  /** Closes the connections of requests that `isHit` chooses, before or after the server has them, or after it responded. */
   | { kind: 'cut'; when: 'before' | 'during' | 'after'; isHit: () => boolean }
 
 export interface TcpProxy extends Place {
   /** Applies until the next call. */
   disturb(disturbance: Disturbance | null): void
-  /** Accepts new connections. */
+  /** New connections are accepted. */
   cutAll(): void
   close(): Promise<void>
 }

@@ -35,7 +35,6 @@ interface Turn extends Measurement, Cost {
 
 /** All rounds of a service. Costs are per operation. */
 export interface Side extends Cost {
-  /** Requests per second. */
   rate: number
   p50: number
   p99: number

@@ -10,7 +10,6 @@ export interface PlainReady {
   companyId: string
   email: string
   password: string
-  /** In base64. */
   signingKey: string
 }
 

@@ -19,7 +19,6 @@ const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['CPU', ({ cpuRatios }) => showRatio(cpuRatios)],
 ]
 
-/** A table of figures per request, with remarks below it. */
 export function toText(figures: Figures[]): string {
   const rows = [
     COLUMNS.map(([title]) => title),

@@ -12,11 +12,9 @@ import type { PlainReady } from './plain-process.ts'
 
 /** gatehouse or the plain service. Each has its own database on the same Postgres. */
 export interface Service {
-  /** Without a path. */
   url: string
   databaseUrl: string
   pid: number | undefined
-  /** Users who may sign in. */
   people: Credentials[]
   sender: Sender
   newSessions(count: number): Promise<LiveSession[]>

@@ -5,7 +5,7 @@ import { parseSync } from 'rolldown/utils'
 type Span = { kind: string; start: number; end: number }
 type Tree = { type: string; start: number; end: number } & Record<string, unknown>
 
-/** The kind of the strings in a file. Their place in it can overrule that. The first match counts. */
+/** The kind of strings by file. Their position can override it. The first match counts. */
 const KINDS: [RegExp, string | undefined][] = [
   [/^tests\/|example-programs\.ts$|load-test\/statements\.ts$/, undefined],
   [/^src\/(?:guide|http\/openapi\/\w+)\.ts$/, 'openapi'],
@@ -13,7 +13,6 @@ const KINDS: [RegExp, string | undefined][] = [
   [/^src\/pages\//, 'pages'],
   [/./, 'messages'],
 ]
-/** For files in other languages. */
 const PATTERNS: [RegExp, string, RegExp][] = [
   [/\.css$/, 'comments', /(?<=\/\*)[^*]*/g],
   [/(?<!\.css)$/, 'comments', /(?<=^ *(?:#|--) ).*/gm],
@@ -46,7 +45,7 @@ export function textsOf(file: string, source: string): [kind: string, text: stri
   })
 }
 
-/** Nothing within a comment of several lines, a word within a template, otherwise an end. */
+/** Empty within a comment of several lines, a word within a template, otherwise an end. */
 function separator(gap: string): string {
   if (/^\n? *(?:\/\/|#|--) *$/.test(gap)) return breaks(gap)
   return gap.startsWith('${') ? blank(gap) : `|${breaks(gap)}`

@@ -81,7 +81,7 @@ function textOf(values: Values, name: string): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Rejects repeated patterns, rows such as 0, 1, 2 …, and text. Fewer than one in 10^8 random keys fail. */
+/** Rejects repeated patterns, sequences such as 0, 1, 2 …, and text. Fewer than one in 10^8 random keys fail. */
 function looksRandom(key: Buffer): boolean {
   const bytes = [...key]
   const steps = bytes.slice(1).map((byte, index) => (byte - (bytes[index] ?? 0)) & 0xff)

@@ -34,7 +34,7 @@ interface ConnectOptions {
   poolSize: number
   /** Multiplies timeouts, for race tests on a busy machine. */
   timeoutScale?: number
-  /** A connection is replaced after two thirds of this or more, so that they do not all expire together. */
+  /** A connection is replaced after two thirds of this or more, so that they do not all expire at the same time. */
   lifetimeSeconds?: number
   onIdleError?: ((error: Error) => void) | undefined
 }
@@ -96,7 +96,7 @@ async function requirePrimary(client: pg.ClientBase): Promise<void> {
   if (rows[0]?.isStandby) throw new StandbyError()
 }
 
-/** Long waits fail with 503. If even the probe gets no reply, requests fail after 4 s, and later ones immediately. */
+/** Long waits fail with 503. If the probe gets no reply either, requests fail after 4 s, and later ones immediately. */
 export function connect({
   url,
   poolSize,

@@ -4,7 +4,7 @@ import type { Executor } from './connect.ts'
 import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** Indexes that are built while requests run. A migration would block writes in the meantime. */
+/** Indexes that are built while requests run. In a migration, they would block writes. */
 
 interface Index {
   table: string

@@ -73,7 +73,7 @@ export async function migrate(
 /** The lock that fill_audit_days() takes. */
 const FILLING_LOCK = 1_903_211_787
 
-/** Migration 0027 leaves this for later. The function drops itself; other instances poll, because lock_timeout ends waits. */
+/** Migration 0027 leaves this for later. The function drops itself. Other instances poll, because lock_timeout ends waits. */
 export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
   const isLeft = async (one: Kysely<Database>) => {
     const { rows } = await sql`select where to_regprocedure('fill_audit_days()') is not null`.execute(one)

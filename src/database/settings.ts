@@ -11,7 +11,7 @@ const COMMON = {
   client_encoding: 'utf8',
   standard_conforming_strings: 'on',
   array_nulls: 'on',
-  // The forms of values that pg and our casts to text rely on.
+  // pg and our casts to text rely on these formats.
   datestyle: 'iso',
   intervalstyle: 'postgres',
   timezone: 'utc',
@@ -25,12 +25,12 @@ const COMMON = {
   idle_session_timeout: 0,
 } as const
 
-// The planner would scan and hash small tables, and keep those plans when they grow. So it may do that only without an index.
+// The planner would scan and hash small tables, and keep these plans when they grow. It may do so only without an index.
 const PLANS = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
-  // The price of a disallowed plan would make Postgres compile it, which takes longer than running it.
+  // The cost of a disallowed plan would make Postgres compile it, which takes longer than running it.
   jit: 'off',
   plan_cache_mode: 'force_generic_plan',
 } as const

@@ -63,7 +63,7 @@ async function countEach(
   return count
 }
 
-/** A different instance is still deleting rows that refer to these. That instance or the next run deletes these. */
+/** A different instance still deletes rows that refer to these. That instance or the next run deletes these. */
 function unlessOthersDelete(error: unknown): void {
   if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }

@@ -67,7 +67,7 @@ export async function deleteOfCompany(
   signal?: AbortSignal,
 ): Promise<number> {
   const key = listOf(KEYS[table])
-  // In the order of the table's index, so that batches do not sort all rows that are left.
+  // In the order of the table's index, so that batches do not sort all remaining rows.
   const order = table === 'events' ? sql`company_id, event_id using ~<~` : key
   const locked = sql`
     select ${key} from ${sql.table(table)} where company_id = ${companyId} order by ${order} limit ${BATCH} for update`

@@ -24,7 +24,7 @@ export async function listenAs<T>(
   }
 }
 
-/** Our listeners share ports, so they would not notice a different service on theirs. @throws with the code EADDRINUSE */
+/** Our listeners share ports, so they would not notice a second service. @throws an error with the code EADDRINUSE */
 export async function findFreePort(at: HostAndPort): Promise<number> {
   const probe = createServer().listen(at)
   await once(probe, 'listening')

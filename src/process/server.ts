@@ -24,7 +24,7 @@ import { createWorkers, openWorkerEnd } from './workers.ts'
 
 /** Opens the configuration, the database, and the listeners, and serves until a signal. Then it finishes requests and exits. */
 
-/** Ctrl-C can arrive twice, from the terminal and from npm. */
+/** Ctrl+C can arrive twice, from the terminal and from npm. */
 const SAME_SIGNAL_MS = 1_000
 const EXIT_DEADLINE_MS = 9_500
 
@@ -35,7 +35,7 @@ interface Context extends Opened {
   stop: ReturnType<typeof stopOnSignals>
 }
 
-/** A later second signal ends the process immediately. A terminal that closes sends SIGHUP. */
+/** A second signal, if it comes later, ends the process immediately. A closing terminal sends SIGHUP. */
 function stopOnSignals() {
   const stop = new AbortController()
   let firstAt = 0
@@ -154,7 +154,7 @@ function prepareWorkers(context: Context, registry: Registry) {
   })
   const { signal } = context.stop
   const workers = createWorkers({ ...context, registry, envs, signal })
-  // If this process crashes instead, the workers notice and drain.
+  // If this process crashes, the workers notice, and drain.
   process.on('exit', () => signal.aborted && workers.kill())
   return workers
 }

@@ -6,7 +6,7 @@ import type { Connection } from '../database/connect.ts'
 import { showHashing } from '../http/metrics.ts'
 import { createLimitedHasher } from '../limits/admission.ts'
 
-/** Longer than a request can take (http/deadline.ts). */
+/** Longer than any request takes (http/deadline.ts). */
 const DRAIN_DEADLINE_MS = 8_000
 const LONGEST_ARRIVAL_MS = 1_000
 

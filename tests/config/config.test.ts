@@ -164,6 +164,14 @@ test.for([
   for (const text of texts) expect([text, namesOf({ [name]: text })]).toEqual([text, [name]])
 })
 
+test('the fault of a number names its range and default', () => {
+  expect(faultsOf({ PORT: 'x', WORKERS: '0', RATE_LIMIT_SCALE: '0' })).toEqual([
+    '  - PORT: must be a whole number from 0 to 65535, such as 3000',
+    '  - WORKERS: must be a whole number from 1 to 256',
+    '  - RATE_LIMIT_SCALE: must be a number above 0 and up to 1000000, such as 1',
+  ])
+})
+
 test('every limit can be set as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)', () => {
   const limits = Object.entries(defaults.limits).map(
     ([key, limit], index) => [key, { ...limit, max: index + 1, windowSeconds: 11 }] as const,

@@ -42,7 +42,6 @@ export function check({ history: given, feed, feedAtLast }: Observed, latestOf: 
   ]
 }
 
-/** Faults of an operation, regardless of others. */
 function faultsOf({ what, status, outcome, code, isOther }: Operation): string[] {
   return [
     ...(isOther ? [`${what} returned the response to a different request`] : []),

@@ -10,7 +10,6 @@ export interface Observed {
   feedAtLast: readonly string[]
 }
 
-/** With the history of its subject. */
 export interface Violation {
   what: string
   operations: Operation[]
@@ -26,9 +25,7 @@ export interface Operation extends Seen {
   way?: number
   /** 0 without a response. */
   status: number
-  /** Whether the response belongs to a different request. */
   isOther?: boolean
-  /** Its meaning for each subject. */
   parts: Part[]
 }
 

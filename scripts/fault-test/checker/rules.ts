@@ -1,6 +1,5 @@
 import type { Rule } from './search.ts'
 
-/** Of one event id of a company. */
 export type EventPart = { kind: 'event'; id: string } & (
   | {
       act: 'send'

@@ -1,9 +1,9 @@
-/** Searches an order of operations, each at one moment between its begin and end, that explains what clients saw. */
+/** Searches for an order of operations, each at one moment between its begin and end, that explains what clients saw. */
 
 /**
  * - ok: acknowledged
  * - refused: rejected without an effect, with a `code`
- * - unknown: one of these, or without a response. It happened at any time after its begin, or never
+ * - unknown: one of these, or without a response. It may happen at any time after its begin, or never
  */
 export type Outcome = 'ok' | 'refused' | 'unknown'
 
@@ -37,7 +37,6 @@ interface World<State, S> {
 
 const MOST_WORLDS = 20_000
 
-/** Until when an unknown operation can happen. */
 export type Latest = (seen: Pick<Seen, 'begin' | 'end'>) => number
 
 export class UndecidedError extends Error {}
@@ -113,7 +112,6 @@ function newcomers<State, S extends Seen>(pending: ReadonlySet<S>): (world: Worl
   }
 }
 
-/** Worlds with one more operation. */
 function followers<State, Part, S extends Step<Part>>(
   { state, done }: World<State, S>,
   pending: ReadonlySet<S>,

@@ -2,7 +2,7 @@ import type { Rule, Seen, Step } from './search.ts'
 
 /**
  * A session is opened once and ends once. After that, its tokens are rejected. Its current refresh token is exchanged for one
- * new successor. After that, only a retry with the same key is accepted. It gets the same successor while that is unused.
+ * new successor. After that, only a retry with the same key is accepted. It gets the same successor while that one is unused.
  */
 export type SessionPart = { kind: 'session'; id: string } & (
   | { act: 'open'; owner: string; token: string }
@@ -12,7 +12,6 @@ export type SessionPart = { kind: 'session'; id: string } & (
   | { act: 'end'; isOwn: boolean }
 )
 
-/** The end of all sessions of a member. */
 export interface SessionsPart {
   kind: 'sessions'
   act: 'end'
@@ -26,7 +25,6 @@ interface State {
   /** `?` if the response with it was lost. */
   current: string
   spent: string[]
-  /** One per exchange. */
   keys: string[]
   /** Of the last exchange. */
   key: string | null
@@ -41,7 +39,6 @@ export const sessionRule: Rule<State, SessionPart> = {
     const { outcome, code } = seen
     if (part.act === 'open')
       return outcome === 'ok' && !state.isOpen ? [{ ...state, isOpen: true, current: part.token }] : []
-    // This ended older sessions.
     if (!state.isOpen) return part.act === 'end' && !part.isOwn ? [state] : []
     if (part.act === 'end') return end(state, part.isOwn, seen)
     if (code === 'session_ended') return state.isEnded ? [state] : []

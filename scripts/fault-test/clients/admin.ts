@@ -7,7 +7,6 @@ import type { Secrets } from './sender.ts'
 
 /** One admin replaces the signing secret. Another invites people, who accept on all instances at the same time. */
 
-/** For an email that waits for the end of a fault. */
 const PATIENCE_MS = 30_000
 const LOOK_MS = 100
 
@@ -48,7 +47,6 @@ export async function liveInviter(actor: Actor, admin: Credentials, mails: reado
   })
 }
 
-/** Withdraws some invitations before they are accepted. */
 async function invite(actor: Actor, { accessToken: token }: Session, mails: readonly Mail[]): Promise<void> {
   const { random } = actor
   const email = `${random.word(12)}@invited.example`

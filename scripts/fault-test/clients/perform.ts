@@ -8,7 +8,6 @@ import type { Random } from '../random.ts'
 
 const text = Type.Optional(Type.String())
 const count = Type.Optional(Type.Integer())
-/** The fields that clients read. Responses have some of them, and others. */
 const Reply = Type.Object({
   code: text,
   detail: text,
@@ -38,7 +37,6 @@ export interface Notes extends Observed {
   history: Operation[]
   feed: string[]
   feedAtLast: string[]
-  /** With their first tokens. */
   sessions: Session[]
 }
 
@@ -121,7 +119,7 @@ async function attempt(client: Client, request: Request): Promise<Answered> {
   const reply: unknown = text === '' || isPage ? {} : JSON.parse(text)
   if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} returned an unexpected body: ${text}`)
   const outcome = status < 300 ? 'ok' : status >= 500 ? 'unknown' : 'refused'
-  // This request was taken for theft. Others are rejected because an earlier theft ended the session.
+  // This request counted as theft. Others are rejected because an earlier theft ended the session.
   const isTheft = reply.code === 'refresh_token_reused' && reply.reason === 'refresh_reuse'
   return { outcome, status, code: isTheft ? 'refresh_reuse' : (reply.code ?? ''), reply }
 }

@@ -12,7 +12,6 @@ export interface Clients {
   notes: Notes
   /** Rejects after a response that makes no sense. */
   working: Promise<unknown>
-  /** Finishes the work, then reads the final state. */
   stop(): Promise<void>
 }
 

@@ -100,7 +100,6 @@ const ALWAYS: Record<string, Fault<Pair>> = {
   },
 }
 
-/** Only root can have small disks. */
 const DISK_FAULTS: Record<string, Fault<Pair>> = {
   'database-disk-full': {
     what: "Fills the database's disk, and frees it later",

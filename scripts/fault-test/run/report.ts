@@ -5,7 +5,6 @@ export interface Done {
   name: string
   from: number
   to: number
-  /** Failures of the target. */
   complaints: string[]
 }
 

@@ -27,7 +27,6 @@ export async function runFaults<Target extends Site>(
   await sleep(CALM_MS)
   const signal = AbortSignal.any([options.signal, ended.signal])
   const disturbing = disturb(target, faults, random, { ...options, begunAt, signal })
-  // Clients end early only if one fails.
   await Promise.race([disturbing, clients.working])
   const done = await disturbing
   await sleep(CALM_MS)

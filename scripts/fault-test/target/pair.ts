@@ -28,7 +28,7 @@ const LOOK_MS = 100
 /** Enough for the database with a small write-ahead log. */
 const DISK_MB = 512
 
-/** `project`: the service's project; this one by default. */
+/** `project`: the project to start; this one by default. */
 export async function openPair(
   { project }: { project?: string },
   cleanup: AsyncDisposableStack,

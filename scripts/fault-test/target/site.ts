@@ -5,11 +5,9 @@ import type { ServiceSettings } from '../../kit/operator.ts'
 import { findPlace } from '../../kit/places.ts'
 
 export interface Site {
-  /** Clients use all of them. */
   urls: readonly string[]
   platformUrls: readonly string[]
   companies: readonly Pick<Company, 'admin' | 'people'>[]
-  /** A platform client that reads events. */
   reader: { id: string; secret: string }
   mails: readonly Mail[]
   instances: readonly Instance[]

@@ -5,7 +5,7 @@ import type { MasterKey } from '../../config/config.ts'
 import { codeOf } from '../../database/faults.ts'
 import type { System } from '../../system.ts'
 
-/** Files and folders appear whole in the data folder, even if several processes create them or one is killed. */
+/** Files and folders are complete when they appear, even if several processes create them or one is killed. */
 
 export const MASTER_KEY_FILE = 'master-key'
 
@@ -31,7 +31,7 @@ export async function readOrCreate(folder: string, name: string, make: () => str
   return await fs.readFile(file, 'utf8')
 }
 
-/** Of concurrent calls, one creates the folder, by renaming `draft`, which `make` fills in a scratch folder. */
+/** Of concurrent calls, one creates the folder. `make` fills `draft` in a scratch folder, which then gets its name. */
 export async function createFolder(folder: string, make: (draft: string, scratch: string) => Promise<void>) {
   if (existsSync(folder)) return
   const scratch = await fs.mkdtemp(`${folder}.tmp-`)

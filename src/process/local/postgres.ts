@@ -69,7 +69,7 @@ async function findServer(site: Site) {
         if (performance.now() > deadline) throw isUsable ? await notComingUp(site) : inUse(lock.pid)
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
-        // Postgres ignores the lock file of a dead process, unless it is empty or a different process has its pid now.
+        // Postgres ignores the lock file of an ended process, unless it is empty or a different process has its pid.
         if (own && lock && (await readLock(site))?.text === lock.text) rmSync(site.lockFile, { force: true })
         // A failure can be temporary: a different process took the port, or backends of a killed server still run.
         await sleep(launches * 100)
@@ -115,7 +115,7 @@ async function launch(site: Site): Promise<ChildProcess> {
   const child = spawn('sh', ['-c', SCRIPT, 'sh', join(programs, 'postgres'), '-D', site.cluster, ...args], {
     ...CHILD,
     ...site.account,
-    // Ctrl-C in the terminal must reach only us: the server has to outlive our last queries.
+    // Ctrl+C must reach only us: the server must outlive our last queries.
     detached: true,
     stdio: ['pipe', log.fd, log.fd],
   })
@@ -246,7 +246,7 @@ async function ensureCluster({ cluster, account, password, signal }: Site, progr
   })
 }
 
-/** A copy is used if the package lacks its links and is read-only, or if the account cannot reach it. */
+/** A copy is used if the package has no links and is read-only, or if the account cannot reach it. */
 async function findPrograms({ home, account, binaries: { folder, name } }: Site) {
   const tryIn = async (base: string) => {
     const programs = join(base, 'native/bin')
