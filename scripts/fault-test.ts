@@ -31,7 +31,7 @@ fails if recovery takes over 5 seconds, or a response over 12 seconds. Exits wit
   --seed TEXT         Repeats a run's faults and random choices (default: a new seed, which is printed)
   --seconds N         Sets the time for faults (default: 60, at most 600); each fault comes at least once
   --faults LIST       Runs only these faults, separated by commas
-  --fault-seconds N   Sets the time of each fault (default: random, 10 to 30 on the cluster)
+  --fault-seconds N   Sets the time of each fault (default: 1.5 to 7.5, on the cluster 10 to 30, at random)
   --cluster           Breaks the cluster of \`npm run cluster\` instead, with the faults of the second list
 
 Faults:

@@ -35,8 +35,8 @@ export const FLOODS: Record<string, Flood> = {
   'bodies-huge': bodies('bodies that announce 1 GiB', 2 ** 30, 2 * LARGEST_BODY),
   'signatures-1': badEvents('with a wrong signature from one network', 1),
   'signatures-100': badEvents('with a wrong signature from 100 networks', 100),
-  'signatures-stale': badEvents('of an hour ago from 100 networks', 100, { ageMs: 3_600_000 }),
-  'signatures-unknown': badEvents('of an unknown company from 100 networks', 100, {
+  'signatures-stale': badEvents('with a timestamp of an hour ago from 100 networks', 100, { ageMs: 3_600_000 }),
+  'signatures-unknown': badEvents('for an unknown company from 100 networks', 100, {
     companyId: randomUUID(),
   }),
   'mail-1': mails('one network', ipv4Networks(1)),
@@ -99,7 +99,7 @@ function badEvents(what: string, networks: number, fault = {}): Flood {
 
 function mails(from: string, networks: Networks): Flood {
   return {
-    about: `20 registrations, forgotten passwords, and resends per second with others' emails, from ${from}`,
+    about: `20 registrations, password resets, and resends per second for other people's emails, from ${from}`,
     aims: [answered(201, 202, 429, 503), ...KNOWN_NETWORK],
     attack: { rate: 20, connections: 50, networks, requestOf: mailRequest },
     prepare: makeUnverified,

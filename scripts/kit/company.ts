@@ -36,7 +36,7 @@ export async function openCompany(
       return await Promise.all(
         rows.map(async ({ id, userId, issuedAt, expiresAt }) => {
           const user = users.get(userId)
-          if (!user) throw new Error(`session ${id} belongs to no user of its company`)
+          if (!user) throw new Error(`session ${id} does not belong to a user of its company`)
           const claims = { companyId, userId, sessionId: id, issuedAt, expiresAt, ...user }
           return { id, ...(await operator.signTokens(claims)) }
         }),

@@ -182,7 +182,7 @@ export const FORMS: [name: string, ...Form][] = [
   [
     'DATABASE_URL',
     namesOneHost,
-    'name one host and one port, such as those of an HAProxy for several servers. A client that knows all servers could choose an old leader that still reports itself as writable',
+    'name one host and one port, such as 127.0.0.1:5432. For several servers, name an HAProxy: a client could choose an old leader that still reports itself as writable',
   ],
   [
     'TRUST_PROXY',

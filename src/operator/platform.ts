@@ -31,7 +31,7 @@ export async function createClient(context: ActContext, given: { name: string; s
   const name = checkName('name', given.name)
   const unknown = given.scopes.find((scope) => !SCOPES.some((known) => known === scope))
   if (unknown !== undefined || given.scopes.length === 0)
-    throw invalidField('scope', `must be some of ${SCOPES.join(', ')}`)
+    throw invalidField('scope', `must be one or more of ${SCOPES.join(', ')}`)
   const scopes = SCOPES.filter((scope) => given.scopes.includes(scope))
   const { secret, secretHash } = newSecret(context)
   const client = { id: newId(context.system), name, scopes }

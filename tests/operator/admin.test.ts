@@ -74,7 +74,7 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
     `user password --company ${NOBODY} --user ${NOBODY} --previous-valid-seconds 604801`,
     /from 0 to 604800/,
   ],
-  ['an unknown scope', 'client create --name risk --scope everything', /some of introspect, events:read/],
+  ['an unknown scope', 'client create --name risk --scope everything', /one or more of introspect, events:read/],
   ['a client name with a link', 'client create --name http://x.example --scope introspect', /must not/],
   ['an invalid client id', 'client rotate risk', /is not an id/],
   ['an unknown client', `client delete ${NOBODY}`, /no such client/],
