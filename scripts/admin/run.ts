@@ -88,7 +88,7 @@ further checks.
 Examples:
   npm run admin -- company create --name Acme --admin-email ada@acme.example
   echo "$PASSWORD" | npm run admin -- user create --company acme-4821 --email bob@acme.example --role analyst
-  npm run admin -- user password --company acme-4821 --email worker@acme.example --previous-valid-seconds 3600
+  npm run admin -- user password --company acme-4821 --email billing-worker-4821@service.invalid
   npm run --silent admin -- company list --json   # without npm's own output, which masks ids as ***`
 
 export async function run(args: string[], io: Io): Promise<number> {
