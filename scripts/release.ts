@@ -31,7 +31,8 @@ const PARTS = [
 async function main(): Promise<void> {
   process.chdir(PROJECT)
   const changed = await runProgram(['git', 'status', '--porcelain', '--', ...PARTS])
-  if (changed) throw new Error(`A release needs a commit without changes. Commit or undo these first:\n${changed}`)
+  if (changed)
+    throw new Error(`A release needs a commit without changes. Commit or undo these first:\n${changed}`)
   await runProgram([process.execPath, 'scripts/build.ts'])
   const name = `gatehouse-${manifest.version}`
   const tar = join(BUILDS, `${name}.tar`)

@@ -30,7 +30,9 @@ export async function openContext(io: Io) {
   try {
     const pending = config.databaseUrl ? await pendingMigrations(db) : []
     if (pending.length > 0) {
-      throw new UsageError(`Migrations are pending: ${pending.join(', ')}. Run \`npm run admin -- migrate\` first.`)
+      throw new UsageError(
+        `Migrations are pending: ${pending.join(', ')}. Run \`npm run admin -- migrate\` first.`,
+      )
     }
     await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)

@@ -15,7 +15,9 @@ const NEEDED: Record<string, string> = {
 /** Returns the folder with Postgres's programs. @throws UsageError that names missing packages */
 export function findPrograms(): string {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
-    throw new UsageError('The cluster needs Linux and root, because each of its machines has its own network.')
+    throw new UsageError(
+      'The cluster needs Linux and root, because each of its machines has its own network.',
+    )
   }
   const missing = Object.entries(NEEDED).flatMap(([path, name]) => (globSync(path).length > 0 ? [] : [name]))
   if (missing.length > 0) {

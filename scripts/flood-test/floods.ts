@@ -35,7 +35,9 @@ export const FLOODS: Record<string, Flood> = {
   'bodies-huge': bodies('bodies that announce 1 GiB', 2 ** 30, 2 * LARGEST_BODY),
   'signatures-1': badEvents('with a wrong signature from one network', 1),
   'signatures-100': badEvents('with a wrong signature from 100 networks', 100),
-  'signatures-stale': badEvents('with a timestamp of an hour ago from 100 networks', 100, { ageMs: 3_600_000 }),
+  'signatures-stale': badEvents('with a timestamp of an hour ago from 100 networks', 100, {
+    ageMs: 3_600_000,
+  }),
   'signatures-unknown': badEvents('for an unknown company from 100 networks', 100, {
     companyId: randomUUID(),
   }),

@@ -111,7 +111,9 @@ export function loadConfig(
       `Invalid configuration:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
     )
   }
-  const notices = links.map((name) => `${name}=${env[name]}: is ignored, because Kubernetes sets it for a service`)
+  const notices = links.map(
+    (name) => `${name}=${env[name]}: is ignored, because Kubernetes sets it for a service`,
+  )
   return toConfig(values, limits, notices)
 }
 
@@ -135,7 +137,10 @@ function faultsOf(values: Record<string, unknown>): string[] {
   const { PUBLIC_URL: publicUrl = 'http://localhost', PASSKEY_RP_ID: rpId } = values
   const areForms = !faults.has('PUBLIC_URL') && !faults.has('PASSKEY_RP_ID')
   if (areForms && typeof publicUrl === 'string' && typeof rpId === 'string' && !isBelow(publicUrl, rpId))
-    faults.set('PASSKEY_RP_ID', 'must be the host of PUBLIC_URL or a domain above it, such as example.com for auth.example.com')
+    faults.set(
+      'PASSKEY_RP_ID',
+      'must be the host of PUBLIC_URL or a domain above it, such as example.com for auth.example.com',
+    )
   return [...faults].map(([name, fault]) => `${name}: ${fault}`)
 }
 

@@ -158,7 +158,11 @@ export const FORMS: [name: string, ...Form][] = [
     'be an smtp or smtps URL with no parameter except ?requireTLS=false, such as smtp://user:password@host:587',
   ],
   ['SMTP_NAME', ...HOST_NAME],
-  ['MAIL_FROM', (text) => SENDER.test(text), 'be an email address, such as no-reply@example.com or Acme <no-reply@example.com>'],
+  [
+    'MAIL_FROM',
+    (text) => SENDER.test(text),
+    'be an email address, such as no-reply@example.com or Acme <no-reply@example.com>',
+  ],
   [
     'ALLOW_PLAINTEXT',
     (words) => list(words).every((word) => word === 'database' || word === 'smtp'),

@@ -109,7 +109,8 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
     if (max) Object.assign(one, { max: Number(max), windowSeconds: Number(seconds) })
     else faults.push(`${variable}: must be <max>/<seconds>, such as ${one.max}/${one.windowSeconds}`)
   }
-  for (const name of unknown) faults.push(`${name}: is not a limit. The limits are ${LIMIT_VARIABLES.join(', ')}`)
+  for (const name of unknown)
+    faults.push(`${name}: is not a limit. The limits are ${LIMIT_VARIABLES.join(', ')}`)
   return limits
 }
 

@@ -105,6 +105,8 @@ async function migrateTables(db: Kysely<Database>, onWait: (text: string) => voi
     // A statement timeout is a wait for the lock if no migration had started.
     const isWait = code === '55P03' || (code === '57014' && results === undefined)
     if (!isWait || waits === MAX_WAITS) throw error
-    onWait('Waiting to migrate the database: another instance is migrating it, or a transaction locks a table.')
+    onWait(
+      'Waiting to migrate the database: another instance is migrating it, or a transaction locks a table.',
+    )
   }
 }

@@ -100,7 +100,10 @@ export async function retireKey(context: KeyContext, keyId: string) {
   return await onPlatform(context, async ({ tx, audit }, at) => {
     const successor = await revokeKey(tx, context, keyId, at)
     if (successor === undefined)
-      throw new Problem('not_found', 'There is no key with this id, or it is already retired. `keys list` shows all keys.')
+      throw new Problem(
+        'not_found',
+        'There is no key with this id, or it is already retired. `keys list` shows all keys.',
+      )
     await audit('keys_retire', { subject: keyId })
     return { keyId, replacedBy: successor?.keyId ?? null }
   })

@@ -124,6 +124,7 @@ export function explain(error: unknown): string | null {
   if (error instanceof ConnectionError) {
     return `Cannot connect to the database: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
   }
-  if (isUnavailable(error)) return `The database failed during the start: ${error.message || code}. Start again.`
+  if (isUnavailable(error))
+    return `The database failed during the start: ${error.message || code}. Start again.`
   return null
 }

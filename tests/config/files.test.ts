@@ -64,7 +64,8 @@ test('.env in UTF-16 is a fault', async () => {
 test('a line of .env that Node ignores is a fault', async () => {
   const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
   const { faults } = await readText(text)
-  expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value, such as PORT=3000`))
+  const faultOf = (line: number) => `.env, line ${line}: must be NAME=value, such as PORT=3000`
+  expect(faults).toEqual([2, 4, 5, 6].map(faultOf))
 })
 
 test('.env can have comments, exports, and quoted values of several lines', async () => {

@@ -68,13 +68,21 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ],
   ['sessions of an unknown company', `sessions end --company ${NOBODY}`, /no company/],
   ['sessions of nobody', 'sessions end', /either --company or --all/],
-  ['sessions of all and of one company', `sessions end --all --company ${NOBODY}`, /either --company or --all/],
+  [
+    'sessions of all and of one company',
+    `sessions end --all --company ${NOBODY}`,
+    /either --company or --all/,
+  ],
   [
     'a previous password that stays valid for over a week',
     `user password --company ${NOBODY} --user ${NOBODY} --previous-valid-seconds 604801`,
     /from 0 to 604800/,
   ],
-  ['an unknown scope', 'client create --name risk --scope everything', /one or more of introspect, events:read/],
+  [
+    'an unknown scope',
+    'client create --name risk --scope everything',
+    /one or more of introspect, events:read/,
+  ],
   ['a client name with a link', 'client create --name http://x.example --scope introspect', /must not/],
   ['an invalid client id', 'client rotate risk', /is not an id/],
   ['an unknown client', `client delete ${NOBODY}`, /no such client/],
