@@ -37,11 +37,7 @@ const POLL_MS = 500
 export const newPassword = () => randomBytes(24).toString('base64url')
 
 /** Three machines with Postgres. Patroni makes one the primary. */
-export async function openDatabase(
-  programs: string,
-  folder: string,
-  cleanup: AsyncDisposableStack,
-) {
+export async function openDatabase(programs: string, folder: string, cleanup: AsyncDisposableStack) {
   const secrets = { superuser: newPassword(), replication: newPassword(), restApi: newPassword() }
   const machines: Machine[] = []
   for (const n of MACHINES) machines.push(await openMachine(n, { folder, programs, secrets }, cleanup))

@@ -52,8 +52,7 @@ export const SCENARIOS: Record<string, Scenario> = {
     cryptography: { argon2id: 1, 'ES256 signature': 1, 'HMAC of a token': 1 },
   },
   session: {
-    about:
-      'authenticated requests with 16 tokens in turn, each reading session and permissions',
+    about: 'authenticated requests with 16 tokens in turn, each reading session and permissions',
     connections: 64,
     operations: (service, users) => eachWithSessions(service, users, checkSession),
     statements: { 'look-up': 1 },

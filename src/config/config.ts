@@ -107,9 +107,7 @@ export function loadConfig(
   const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
   faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   if (faults.length > 0 || !Value.Check(Environment, values)) {
-    throw new ConfigError(
-      `Invalid configuration:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
-    )
+    throw new ConfigError(`Invalid configuration:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`)
   }
   const notices = links.map(
     (name) => `${name}=${env[name]}: is ignored, because Kubernetes sets it for a service`,

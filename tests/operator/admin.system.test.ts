@@ -60,7 +60,7 @@ test('admin migrate without DATABASE_URL in production requires only that', asyn
     code: 1,
     stdout: '',
     stderr: expect.stringMatching(
-      /^Invalid configuration:\n  - DATABASE_URL: must be set in production, such as postgres:[^\n]+\n$/,
+      /^Invalid configuration:\n {2}- DATABASE_URL: must be set in production, such as postgres:[^\n]+\n$/,
     ),
   })
 })
