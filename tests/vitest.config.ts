@@ -9,25 +9,24 @@ export const PAGES = 'pages/**'
 export const SYSTEM = '**/*.system.test.ts'
 const CACHE = join(import.meta.dirname, '../node_modules/.vite')
 
-/** Needs Node and npm only: `npm test`. */
+/** Needs only Node and npm: `npm test`. */
 export default defineConfig({
   cacheDir: CACHE,
   test: {
     root: import.meta.dirname,
     include: ['**/*.test.ts'],
     exclude: [PAGES, SYSTEM],
-    // The many processes that tests start compile each module once.
+    // Tests start many processes. With this, each module is compiled once.
     env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
     globalSetup: ['support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
-    // More than cores: many tests wait for timeouts and other processes.
+    // More workers than cores, because many tests wait for timeouts and other processes.
     maxWorkers: 2 * availableParallelism(),
-    // Less work for the garbage collector.
+    // This reduces garbage collection.
     execArgv: ['--max-semi-space-size=64'],
-    // Files share the loaded modules; what they test lives in databases and services of their own.
+    // Files can share loaded modules, because their state is in their own databases and services.
     isolate: false,
-    // How long something may take on a busy machine is not what any test is about: hashing takes the time that
-    // everything else leaves.
+    // Tests do not measure duration, and on a busy machine hashing only gets the time that everything else leaves.
     testTimeout: 300_000,
     expect: { poll: { timeout: 100_000 } },
     hookTimeout: 300_000,

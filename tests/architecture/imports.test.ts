@@ -2,9 +2,9 @@ import { basename } from 'node:path'
 import { expect, test } from 'vitest'
 import { read, show } from './sources.ts'
 
-/** Which file can import which: the trust map and the rooms are true only if imports run one way. Biome finds circles. */
+/** Checks which file imports which. The trust map and the rooms require imports in one direction. Biome finds circles. */
 
-/** The rooms of src: folders and files, in groups from the top. A room imports only from itself and from lower groups. */
+/** The rooms of src: folders and files, in groups from the top. A room imports only itself and lower groups. */
 const GROUPS = [
   ['process'],
   ['app.ts'],
@@ -54,7 +54,6 @@ function layerOf(path: string): number {
   return isGuard(path) || isPlugin(path) ? 3 : 2
 }
 
-/** What runs in the browser, apart from all else. */
 const isPage = ({ path }: { path: string }) => folderOf(path) === 'pages'
 const everything = await read('src')
 const pages = everything.filter(isPage)
@@ -63,7 +62,7 @@ const ours = sources.flatMap(({ imports }) => imports.filter(({ isOurs }) => isO
 const between = (rooms: (from: string, to: string) => boolean) =>
   ours.filter(({ from, to }) => rooms(folderOf(from), folderOf(to)))
 
-/** The matches of a pattern outside the files that are allowed to have them. */
+/** Matches of a pattern in files that must not have them. */
 function outside(pattern: RegExp, allowed: (path: string) => boolean): string[] {
   return sources
     .filter(({ path, code }) => !allowed(path) && pattern.test(code))
@@ -76,7 +75,7 @@ test('every file of src has a room and all imports are read', () => {
   expect(app?.imports.map(({ to }) => to)).toEqual(
     expect.arrayContaining(['http/context.ts', 'session/routes.ts', 'ingest/signature-guard.ts']),
   )
-  // No import has another spelling; only migrations are imported by a computed path.
+  // Catches imports in a spelling that `read` does not know. Only migrations have a computed path.
   for (const { path, code, imports } of sources) {
     const spelled = code.match(/\bfrom '|\bimport\('|^import '/gm) ?? []
     expect([path, imports.length]).toEqual([path, spelled.length])
@@ -126,7 +125,7 @@ test('pages import only types of the server, which imports only their paths', ()
   const packages = pages.flatMap(({ imports }) =>
     imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
   )
-  // The service runs without them, once the pages are built.
+  // Only the build needs them, not the running service.
   expect(new Set(packages)).toEqual(
     new Set(['preact', 'preact/hooks', 'preact-iso/router', '@simplewebauthn/browser', 'lean-qr']),
   )

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, normalize, relative, resolve } from 'node:path'
 
-/** Reads the files of a folder of the project, and their imports. */
+/** Reads the files of a project folder, with their imports. */
 
 const project = resolve(import.meta.dirname, '../..')
 

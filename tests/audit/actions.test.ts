@@ -2,14 +2,14 @@ import { expect, inject, test } from 'vitest'
 import { ACTIONS } from '../../src/audit/entry.ts'
 import { read } from '../architecture/sources.ts'
 
-/** The words that code gives to entries as their action: in a property, a variable, or an act's `audit`. */
+/** Audit actions in code: in a property, a variable, or an act's `audit`. */
 const GIVEN = /\b(?:action: |const action = |audit\()([^,()}\n]+)/g
 
-test('the list of audit actions has those that the code writes (ASVS 16.2.1)', async () => {
+test('the listed audit actions are exactly those that code writes (ASVS 16.2.1)', async () => {
   const sources = (await read('src')).filter(({ path }) => !/^(?:pages|http)\/|^audit\/actions/.test(path))
   const written = sources.flatMap(({ code }) =>
     [...code.matchAll(GIVEN)].flatMap(([, expression = '']) =>
-      // Not those that are only compared.
+      // Leaves out actions that are only compared.
       Array.from(expression.replace(/=== '\w+'/g, '').matchAll(/'([a-z_]+)'/g), ([, word]) => word),
     ),
   )

@@ -10,7 +10,7 @@ import {
   times,
 } from '../support/test-service.ts'
 
-/** How much the reads of one company's audit trail can take from others. */
+/** Reads of one company's audit trail must leave room for other companies. */
 
 const open = (seconds: number) =>
   openTestService({
@@ -25,7 +25,6 @@ async function readerOf(service: TestService) {
   return { token, read }
 }
 
-/** Lets reads of the trail wait while `act` runs. */
 async function whileReadsWait<Result>(service: TestService, act: () => Promise<Result>): Promise<Result> {
   return await service.db.transaction().execute(async (tx) => {
     await sql`lock table audit_events, audit_days in access exclusive mode`.execute(tx)
@@ -45,7 +44,7 @@ test('two audit reads of a company run, eight wait, more get 429 (ASVS 15.2.2)',
     const more = times(9, () => one.read())
     answers.push(...more)
     const refused = await Promise.race(more)
-    // It takes nothing from other companies, and nothing from other requests.
+    // Other companies and other requests are not affected.
     answers.push(other.read())
     await untilWaiting(service, 3)
     expect((await service.getSession({ token: one.token })).status).toBe(200)
@@ -80,7 +79,7 @@ test('an audit read that hits the statement timeout gets 503', async () => {
     const refused = await whileReadsWait(service, async () => {
       const answer = read(path, accept)
       await untilWaiting(service, 1)
-      // As the timeout does.
+      // This has the same effect as the timeout.
       await sql`select pg_cancel_backend(pid) from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock'`.execute(service.db)
       return await answer

@@ -6,7 +6,7 @@ import type { Executor } from '../../src/database/connect.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { times, useSharedService } from '../support/test-service.ts'
 
-/** The sums of each day, which change with the entries in one transaction. */
+/** The daily sums change in the same transaction as the entries. */
 
 const { service } = await useSharedService()
 const { clock, db } = service
@@ -22,7 +22,7 @@ test('concurrent audit entries count without waiting, only if committed', async 
   await signInTo(companyId, db)
   await db.transaction().execute(async (tx) => {
     await signInTo(companyId, tx)
-    // These would wait for the transaction, and it waits for them.
+    // If these waited for the transaction, neither would end: it waits for them.
     await Promise.all(times(20, () => executors.map((executor) => signInTo(companyId, executor))).flat())
     const failing = db.transaction().execute(async (undone) => {
       await signInTo(companyId, undone)

@@ -4,16 +4,16 @@ import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
 import { type Person, useSharedService } from '../support/test-service.ts'
 
-/** Clients that read an export slowly get it all; those that read nothing lose it after ten seconds. */
+/** Slow readers get their whole export. Readers that take nothing are cut off after ten seconds. */
 
 const { service } = await useSharedService()
 const [server] = service.apps.map((app) => app.server)
 const [address = ''] = service.addresses
 const LINES = 15_000
-/** The listener asks for the time when it looks, and else when a connection comes or goes. */
+/** The listener reads the clock when it checks its connections, and when one opens or closes. */
 const looking = vi.spyOn(service.clock, 'elapsed')
 
-/** A company with a trail of 15 MB, more than systems buffer, and a token of its admin. */
+/** A company with an audit trail of 15 MB, more than systems buffer, and its admin's token. */
 async function talkativeCompany() {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)
@@ -25,7 +25,7 @@ async function talkativeCompany() {
   return { ...admin, token }
 }
 
-/** Begins an export of which only `takeSome` reads, up to 64 KB. */
+/** Starts an export. Only `takeSome` reads from it, up to 64 KB. */
 async function beginExport({ token }: Person & { token: string }) {
   const { hostname, port } = new URL(address)
   const taken: string[] = []
@@ -41,18 +41,18 @@ async function beginExport({ token }: Person & { token: string }) {
   return { peer: peer as Socket, taken, takeSome: () => socket.resume(), end: () => socket.destroy() }
 }
 
-/** Lets the listener look at what its connections have taken, as it does once a second. */
+/** Waits until the listener checks its connections, as it does every second. */
 async function look() {
   const before = looking.mock.calls.length
   await expect.poll(() => looking.mock.calls.length).toBeGreaterThan(before)
 }
 
-test('an export that nobody reads ends after ten seconds (ASVS 15.1.3)', async () => {
+test('an unread export ends after ten seconds (ASVS 15.1.3)', async () => {
   const company = await talkativeCompany()
   const { peer, end } = await beginExport(company)
   await expect.poll(() => peer.writableLength).toBeGreaterThan(0)
   let seconds = 0
-  // What the system still buffers counts as read.
+  // Bytes that the system still buffers count as read.
   while (!peer.destroyed) {
     await look()
     service.clock.advance(3)
@@ -65,7 +65,7 @@ test('an export that nobody reads ends after ten seconds (ASVS 15.1.3)', async (
   await expect.poll(status).toBe(200)
 })
 
-test('an export that is read slowly completes', async () => {
+test('a slowly read export completes', async () => {
   const { peer, taken, takeSome, end } = await beginExport(await talkativeCompany())
   await expect.poll(() => peer.writableLength).toBeGreaterThan(0)
   let seconds = 0

@@ -5,8 +5,6 @@ import { changeUserRole, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../support/problem.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'
 
-/** What the members of a company see of its audit trail. */
-
 const { service } = await useSharedService()
 const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
 
@@ -15,7 +13,7 @@ const read = (token: string, query = '', options: Options = {}) =>
   service.call(`/auth/audit${query}`, { method: 'GET', token, ...options })
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
 
-/** A company in which something has happened, with a token of its admin. */
+/** A company with entries in its audit trail, and its admin's token. */
 async function livelyCompany() {
   const { clock, context } = service
   const admin = await service.addCompany()
@@ -35,7 +33,7 @@ async function livelyCompany() {
   return { admin, token, member, at: clock.now() }
 }
 
-/** Tests that only read share one. */
+/** Shared by the tests that only read. */
 const lively = await livelyCompany()
 
 test('the audit trail shows who did what, when, and from where (ASVS 16.2.1)', async () => {
@@ -56,7 +54,7 @@ test('the audit trail shows who did what, when, and from where (ASVS 16.2.1)', a
   expect(byAdmin).toEqual({ ...made, ...act, details, ...from })
 })
 
-test('the audit trail comes as CSV without formulas (RFC 4180)', async () => {
+test('a CSV export of the audit trail has no formulas (RFC 4180)', async () => {
   const { admin, token, member } = await livelyCompany()
   const json = { name: '=1+1, "quoted";-2;"@3"' }
   await service.call('/auth/account', { method: 'PATCH', token, json })
@@ -84,7 +82,7 @@ test.for([
   ['TEXT/*', 'text/csv'],
   ['application/json;q=0.5,text/csv;q=0.6', 'text/csv'],
   ['application/json; q=0, */*', 'application/x-ndjson'],
-] as const)('"Accept: %s" gives the audit trail as %s (RFC 9110, 12.5.1)', ([accept, type]) => {
+] as const)('"Accept: %s" returns the audit trail as %s (RFC 9110, 12.5.1)', ([accept, type]) => {
   expect(preferredType(accept, ['application/json', 'application/x-ndjson', 'text/csv'])).toBe(type)
 })
 
@@ -112,7 +110,7 @@ test('the audit trail can be exported whole, one export at a time', async () => 
   expect(lines).toHaveLength(601)
   const oldest = { action: 'invite', subject: 'bob@else.example', actorName: null }
   expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject(oldest)
-  // The export that comes first cannot read on before the other has its answer.
+  // The first export stays open until the second one is refused.
   const exports: ReturnType<typeof read>[] = []
   const refused = await service.db.transaction().execute(async (tx) => {
     await sql`lock table audit_events in access exclusive mode`.execute(tx)
@@ -125,7 +123,7 @@ test('the audit trail can be exported whole, one export at a time', async () => 
   expect((await read(token, '', ndjson)).status).toBe(200)
 })
 
-test('the audit trail shows only the own company, and requires permission (ASVS 8.2.1, 8.2.2)', async () => {
+test("the audit trail requires permission, and shows only the caller's company (ASVS 8.2.1, 8.2.2)", async () => {
   const other = await service.addCompany()
   service.clock.advance(1)
   const { entries } = (await read(await tokenOf(other))).body
@@ -147,7 +145,7 @@ test.for([
   expectProblem(await read(lively.token, query), [400, 'invalid_request'])
 })
 
-test('the daily sums of the audit trail have sign-ins, refusals, and changes (ASVS 16.3.1)', async () => {
+test("the audit trail's daily sums count sign-ins, refusals, and changes (ASVS 16.3.1)", async () => {
   const { admin } = await livelyCompany()
   for (const _ of times(2, () => 0)) await service.login({ ...admin, password: 'wrong' })
   service.clock.advance(86_400)

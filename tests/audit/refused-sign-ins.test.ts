@@ -11,11 +11,11 @@ import { type Line, linesAbout } from '../support/log-lines.ts'
 import { COOKIE_MODE, openFactorService } from '../support/second-factors.ts'
 import { type Answer, type Person, times } from '../support/test-service.ts'
 
-/** Why a sign-in was refused: what the log and the audit trail show of it, and the response does not. */
+/** The log and the audit trail show why a sign-in was refused. The response does not. */
 
 const service = await openFactorService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
 const { db, clock } = service
-// As on a Postgres in FIPS mode, whose md5() fails.
+// On a Postgres in FIPS mode, md5() fails.
 await sql`alter function md5(text) rename to no_md5`.execute(db)
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 const WRONG = { password: 'not the password' }
@@ -31,7 +31,6 @@ const minute = () => new Date(clock.now() - (clock.now() % 60_000))
 const lineOf = async (answer: Answer, of = service) => (await linesAbout(of, answer))[0] ?? {}
 const expectLine = async (answer: Answer, line: object) => expect(await lineOf(answer)).toMatchObject(line)
 
-/** The trail of a company, as its admin reads it. */
 async function trailOf(admin: Parameters<typeof service.loginAs>[0], query = '') {
   const { accessToken: token } = await service.loginAs(admin)
   const { body } = await service.call(`/auth/audit${query}`, { method: 'GET', token })
@@ -68,7 +67,7 @@ test.for<[cause: string, person: Person, reason: string]>([
     expect(JSON.stringify(answer)).not.toContain(word)
 })
 
-test('the log names lockouts of one network and of unknown ones', async () => {
+test('the log distinguishes lockouts of one network and of unknown networks', async () => {
   const limited = await openFactorService({
     env: {
       RATE_LIMIT_SCALE: '1',
@@ -90,13 +89,13 @@ test('the log names lockouts of one network and of unknown ones', async () => {
   for (const address of ['192.0.2.1', '192.0.2.1', '192.0.2.2'])
     expect(await signIn(address, WRONG.password)).toEqual(['invalid_credentials', null, 'wrong_password'])
   expect(await signIn('192.0.2.1', password)).toEqual(['rate_limited', 'sign-in-failures', 'locked_out'])
-  // From networks that nobody knows, whatever they send.
+  // Unknown networks are locked out, whatever they send.
   for (const any of [password, WRONG.password])
     expect(await signIn('192.0.2.3', any)).toEqual(['invalid_credentials', null, 'locked_out'])
   const { rows } = await sql`
     select network, count from refused_sign_ins where reason = 'locked_out'`.execute(limited.db)
   expect(rows).toEqual([{ network: '192.0.2.3', count: 2 }])
-  // By codes: the limit is counted for the member.
+  // Wrong codes count toward the member's limit.
   const other = await limited.personWithTotp(person)
   const { challenge } = await limited.begin(other, from('192.0.2.4'))
   const guess = () => limited.complete({ challenge, method: 'totp', code: '000000' })
@@ -106,7 +105,7 @@ test('the log names lockouts of one network and of unknown ones', async () => {
   expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
 })
 
-test('the log names second factors that are missing, wrong, late, or unknown', async () => {
+test('the log names missing, wrong, late, and unknown second factors', async () => {
   const person = await service.personWithTotp(admin)
   const who = { companyId, userId: person.userId }
   const begun = await service.login(person)
@@ -170,7 +169,7 @@ test('the audit trail sums up refused sign-ins of all instances, newest first (A
   const { accessToken: token } = await service.loginAs(admin)
   const seen: object[] = []
   for (let cursor: string | null = ''; cursor !== null; ) {
-    // Entries that arrive between two pages are in no later one.
+    // Entries that arrive between two pages do not appear on later pages.
     clock.advance(1)
     await service.login(admin)
     const path: string = `/auth/audit?limit=2${cursor && `&cursor=${cursor}`}`
@@ -192,7 +191,7 @@ test('the audit trail sums up refused sign-ins of all instances, newest first (A
   expect([await count(`?to=${time}`), await count(`?from=${time}`)]).toEqual([3, 1])
 })
 
-test('the audit trail has sign-ins that stopped before the second factor', async () => {
+test('the audit trail shows sign-ins that stopped before the second factor', async () => {
   const admin = await service.addCompany()
   const person = await service.personWithTotp(admin)
   const at = minute().toISOString()
@@ -206,7 +205,7 @@ test('the audit trail has sign-ins that stopped before the second factor', async
   ])
 })
 
-test('the audit trail has refused sign-ins that the previous release stores', async () => {
+test('the audit trail shows refused sign-ins that the previous release stored', async () => {
   const admin = await service.addCompany()
   const insert = () =>
     sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
@@ -251,7 +250,7 @@ const flood = (companyId: string, reason: 'unknown_user' | 'unknown_company') =>
 
 const total = (rows: { count: number }[]) => rows.reduce((sum, { count }) => sum + count, 0)
 
-test('a flood stores 20 rows a minute and company, including known clients', async () => {
+test('a flood stores 20 rows per minute and company, including known clients', async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
   await service.loginAs(member, from('198.51.100.1'))
@@ -299,11 +298,11 @@ test('guesses that lock out many users concurrently do not deadlock', async () =
   expect(await members.where('locked_out_at', 'is not', null).execute()).toHaveLength(10)
 })
 
-test('an IPv6 /48 stores ten refused sign-ins a minute and company', async () => {
+test('an IPv6 /48 stores ten refused sign-ins per minute and company', async () => {
   await sql`truncate refused_sign_ins`.execute(db)
   clock.advance(60)
   const companies = await Promise.all(times(3, () => service.addCompany()))
-  // What a /48 can send in a minute, at companies that exist and at made-up ones, which are one here.
+  // One /48 sends these within a minute, to existing and made-up companies. The made-up ones count as one.
   const attempts = times(120, (i) =>
     attempt({
       companyId: companies[i % 6]?.companyId ?? randomUUID(),

@@ -14,13 +14,13 @@ import { whenDone } from '../support/cleanup.ts'
 import { createEmptyDatabase } from '../support/empty-database.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** Its tables and functions are changed, so it is not the shared one. */
+/** This is not the shared service, because the tests change tables and functions. */
 const service = await openTestService()
 const { db } = service
 const DAY_MS = 86_400_000
 const ago = (days: number) => new Date(Date.now() - days * DAY_MS)
 
-/** An insert with the columns that instances of earlier releases write. */
+/** Inserts only the columns that earlier releases write. */
 async function insertAsBefore(at: Date, { actor = 'operator', ip = '192.0.2.1', executor = db } = {}) {
   const companyId = randomUUID()
   const insert = sql`insert into audit_events
@@ -45,7 +45,7 @@ const today = new Date()
 const monthAhead = (n: number) =>
   monthOf(new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + n, 1)))
 
-/** Makes the partition of an earlier month, as the service did in that month. */
+/** Creates the partition of an earlier month, as the service did in that month. */
 const addPartition = (at: Date) =>
   sql`select add_audit_partition(date_trunc('month', ${at}::timestamptz, 'UTC'))`.execute(db)
 
@@ -82,11 +82,11 @@ test('audit partitions are created four months ahead, and dropped after the rete
   expect([await entriesOf(gone), await entriesOf(kept)]).toMatchObject([[], [{}]])
 })
 
-test('audit partitions accept entries of all times, and keep none longer', async () => {
+test('audit partitions accept entries of any date, and delete old ones', async () => {
   const moments = ['1970-01-01', '2077-05-01', '9999-12-31'].map((date) => new Date(date))
   const [lapsed = '', ...later] = await Promise.all(moments.map((at) => insertAsBefore(at)))
   expect(await entriesOf(lapsed)).toHaveLength(1)
-  // The entries of this month are elsewhere.
+  // No partition is created: the default partition already has entries of this month.
   await addPartition(new Date('2077-05-01'))
   expect(await partitions()).not.toContain('audit_events_2077_05')
   await maintainAuditTrail(db, 400)
@@ -95,7 +95,7 @@ test('audit partitions accept entries of all times, and keep none longer', async
   await expect(sql`delete from audit_events_other`.execute(db)).rejects.toThrow('append-only')
 })
 
-test('audit partitions are append-only, like the whole (ASVS 16.4.2)', async () => {
+test('audit partitions are append-only, like the audit trail (ASVS 16.4.2)', async () => {
   for (const partition of await partitions()) {
     for (const change of ['update % set outcome = outcome', 'delete from %', 'truncate %'])
       await expect(sql.raw(change.replace('%', partition)).execute(db)).rejects.toThrow('append-only')
@@ -104,7 +104,7 @@ test('audit partitions are append-only, like the whole (ASVS 16.4.2)', async () 
 
 test('audit partitions are created and dropped concurrently while entries are added', async () => {
   const last = monthAhead(3)
-  // Maintenance leaves to its next run what it cannot lock soon. Here the calls should wait for one another.
+  // Maintenance skips what it cannot lock soon. With a long timeout, these calls wait for each other instead.
   await sql`alter function maintain_audit_trail set lock_timeout = '1min'`.execute(db)
   for (let round = 0; round < 3; round += 1) {
     await sql`drop table ${sql.table(last)}`.execute(db)
@@ -152,7 +152,7 @@ const files = (await readdir(folder)).toSorted()
 const { db: before, close } = connect({ url: await createEmptyDatabase(), poolSize: 2 })
 whenDone(close)
 
-/** Each test takes the database on to the migration that it is about. */
+/** Migrates up to the migration under test. */
 const migrateUntil = async (name: string) => {
   while (files[0] && files[0] < name) await migrate()
 }
@@ -177,7 +177,7 @@ test('the migration to audit indexes leaves existing months to the running servi
   const names = ['action', 'actor', 'actor_and_action'].map((columns) => `audit_events_by_${columns}`)
   const all = (are: boolean) => names.map((name) => ({ name, is_valid: are, is_whole: are }))
   expect(await stateOfIndexes()).toEqual(all(false))
-  // One that was broken off.
+  // An index build that was interrupted.
   await sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`.execute(before)
   await sql`update pg_index set indisvalid = false
     where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(before)
@@ -206,7 +206,7 @@ test('the migration to daily sums counts earlier and concurrent entries once', a
   await add(recent, 10)
   await refuse(recent)
   await refuse(old)
-  // Two instances.
+  // Two instances run this at the same time.
   await Promise.all([fillAuditDays(before), fillAuditDays(before)])
   await fillAuditDays(before)
   await add(recent, 100)

@@ -13,11 +13,11 @@ import { openClusterTarget } from '../../scripts/fault-test/target/cluster-targe
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
 
-/** Production on one computer, from the files of deploy/: it needs root and Debian's packages, see .ci/run. */
+/** Runs production on one machine, from the files of deploy/. Needs root and Debian packages (see .ci/run). */
 
 const execute = promisify(execFile)
 
-/** What a cluster makes outside of its own folder. */
+/** Everything that a cluster creates outside its folder. */
 async function traces(): Promise<string[]> {
   const [links, namespaces, files] = await Promise.all([
     execute('ip', ['-brief', 'link']),
@@ -28,7 +28,7 @@ async function traces(): Promise<string[]> {
   return all.filter((name) => /^gatehouse(-\d|-cluster|\s)/.test(name))
 }
 
-test('a killed machine of the database loses nothing acknowledged, and nothing of the cluster stays', async () => {
+test('a killed database machine loses no acknowledged change, and cleanup is complete', async () => {
   {
     await using cleanup = new AsyncDisposableStack()
     const { signal } = new AbortController()
@@ -36,7 +36,7 @@ test('a killed machine of the database loses nothing acknowledged, and nothing o
     const { cluster } = target
     expect(await traces()).not.toEqual([])
 
-    // What a standby shows can have ended since.
+    // A standby can show sessions that have already ended.
     const primary = await cluster.database.primary()
     for (const n of MACHINES) {
       const url = Object.assign(new URL(cluster.operator.DATABASE_URL), { host: postgresOf(n) }).href
@@ -51,7 +51,7 @@ test('a killed machine of the database loses nothing acknowledged, and nothing o
       expect(isUnavailable(fault)).toBe(n !== primary)
     }
 
-    // Longer than the 20 s after which it is replaced.
+    // Longer than the 20 s after which the machine is replaced.
     const lasting = { least: 30_000, more: 1 }
     const options = { seed: 'slow', seconds: 1, lasting, say: console.log, signal }
     const faults = choose(CLUSTER_FAULTS, ['machine-killed'])

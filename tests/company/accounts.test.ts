@@ -13,7 +13,7 @@ const admin = await service.addCompany()
 const usersOf = (companyId: string) =>
   service.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
 
-test('a Unicode email is one account to operators, admins, and search', async () => {
+test('both spellings of a Unicode email find one account everywhere', async () => {
   const owner = await service.addCompany()
   const { companyId } = owner
   const { accessToken: token } = await service.loginAs(owner)
@@ -49,7 +49,7 @@ test('an email added concurrently in several spellings is one account (ASVS 2.3.
   expect(users.map(({ email }) => email)).toEqual(['kay@company.example'])
 })
 
-test('a company created several times under one id exists once', async () => {
+test('a company created several times under one ID exists once', async () => {
   const companyId = randomUUID()
   const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
   await Promise.all(times(8, () => createCompany(context, company)))

@@ -8,12 +8,11 @@ import { useService } from '../support/onboarding.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
 import { NEW_PASSWORD, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** What people type instead of a company's id. */
+/** People type the handle instead of the company's ID. */
 
 const mailbox = await openMailbox()
 const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url, CELL: 'eu1' } })
 const { register, allSent } = useService(service, mailbox)
-/** With real limits. */
 const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' } })
 
 type Options = Parameters<typeof service.call>[1]
@@ -25,7 +24,7 @@ const tokenOf = async (person: Person) => (await service.loginAs(person)).access
 const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
-test('a handle cannot be sent with an id, or be one', async () => {
+test('a handle excludes companyId, and a UUID is not a handle', async () => {
   const { companyId, email } = await service.addCompany()
   const json = { email, password: PASSWORD }
   const answers = [
@@ -94,7 +93,7 @@ test('a handle works in requests for emails, and every email contains it', async
   await allSent()
 })
 
-test('an unknown handle gets the responses and limits of a known one (ASVS 6.3.8)', async () => {
+test('unknown handles get the same responses and limits as known ones (ASVS 6.3.8)', async () => {
   const admin = await strict.addCompany()
   const email = 'nobody@company.example'
   const seen: unknown[][] = []
@@ -112,7 +111,7 @@ test('an unknown handle gets the responses and limits of a known one (ASVS 6.3.8
   expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
 })
 
-test('a handle shares its limit of guesses with the id', async () => {
+test('guesses by handle and by ID count toward one limit', async () => {
   const company = await strict.addCompany()
   const { companyId, email } = company
   const handle = await strict.handleOf(company)
@@ -123,7 +122,7 @@ test('a handle shares its limit of guesses with the id', async () => {
   expectProblem(await guess({ companyId }), [429, 'rate_limited'])
 })
 
-test('an admin changes name and handle with immediate effect on every instance', async () => {
+test('a changed name or handle takes effect immediately on every instance', async () => {
   const admin = await service.addCompany({ name: 'Before' })
   const changes = () => listAudit(service.db, 'company_change', admin)
   const former = await handleOf(admin)
@@ -136,7 +135,6 @@ test('an admin changes name and handle with immediate effect on every instance',
   const after = { name: 'After', handle: 'after-eu1' }
   expect(await changes()).toMatchObject([{ details: { before, after } }])
   expectField(await change(admin, { name: 'Other', handle: 'support-eu1' }), '/handle')
-  // The same values change nothing.
   expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
   expect(await changes()).toHaveLength(1)
 })
@@ -154,7 +152,7 @@ test.each([
   expect(() => checkHandle(handle, 'eu1')).toThrow(error)
 })
 
-test('an admin cannot take the handle of a different company, even concurrently', async () => {
+test("an admin cannot take another company's handle, even concurrently", async () => {
   const admins = await Promise.all(times(6, () => service.addCompany()))
   const tokens = await Promise.all(admins.map(tokenOf))
   const take = (token: string, index: number) =>
@@ -165,7 +163,7 @@ test('an admin cannot take the handle of a different company, even concurrently'
     expectProblem(answer, [409, 'handle_taken'])
 })
 
-test('an admin can try five changes of the handle a day', async () => {
+test('an admin can attempt five handle changes a day', async () => {
   const [one, other] = [await strict.addCompany(), await strict.addCompany()]
   const { accessToken: token } = await strict.loginAs(one)
   const { accessToken: others } = await strict.loginAs(other)

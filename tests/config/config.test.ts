@@ -180,7 +180,7 @@ test('every limit can be set as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)
   expect(loadConfig(env).limits).toEqual(Object.fromEntries(limits))
 })
 
-test('RATE_LIMIT_SCALE scales limits, never below 1, and not in production', () => {
+test('RATE_LIMIT_SCALE scales limits outside production, never below 1', () => {
   expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
   expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
   for (const scale of ['1000', '0.5'])
@@ -214,7 +214,7 @@ test('production refuses URLs without TLS, except on this machine (ASVS 12.2.1)'
     expect(refused({ PUBLIC_URL: `http://${host}`, DASHBOARD_ORIGINS: `http://${host}` })).toEqual([])
 })
 
-test('production accepts random master keys only (ASVS 11.5.1)', () => {
+test('production accepts only random master keys (ASVS 11.5.1)', () => {
   const weak = [
     Buffer.alloc(32, randomKey('x').subarray(0, 16)),
     Buffer.from(Array.from({ length: 32 }, (_, index) => index)),
@@ -236,7 +236,7 @@ test.for([
   ['SIGNATURE_TOLERANCE_SECONDS', '1'],
   ['ACCESS_TOKEN_TTL_SECONDS', '1'],
   ['SESSION_MAX_AGE_SECONDS', '315360000'],
-  // An access token that outlives its refresh token, and so on.
+  // These would outlive the token or session that they belong to.
   ['ACCESS_TOKEN_TTL_SECONDS', '86400', { REFRESH_TOKEN_TTL_SECONDS: '3600' }],
   ['REFRESH_TOKEN_TTL_SECONDS', '7776000'],
   ['COOKIE_IDLE_SECONDS', '1209600'],
@@ -260,7 +260,7 @@ test('production refuses limits that are too loose or too strict (ASVS 2.4.1)', 
   expect(refused(fitting)).toEqual([])
 })
 
-test('TRUST_PROXY cannot be a large part of the internet (ASVS 4.1.3)', () => {
+test('TRUST_PROXY cannot cover a large part of the internet (ASVS 4.1.3)', () => {
   for (const network of ['0.0.0.0/0', '128.0.0.0/1', '::ffff:0:0/96', '2000::/3', '10.0.0.0/8,::/0']) {
     expect([network, namesOf({ TRUST_PROXY: network })]).toEqual([network, ['TRUST_PROXY']])
   }
@@ -268,7 +268,7 @@ test('TRUST_PROXY cannot be a large part of the internet (ASVS 4.1.3)', () => {
   expect(faultsOf({ TRUST_PROXY: networks })).toEqual([])
 })
 
-test('outside production, warnings name reachable listeners and scaled limits', () => {
+test('warnings outside production name reachable listeners and scaled limits', () => {
   const env = { HOST: '0.0.0.0', OPS_HOST: '::', PLATFORM_HOST: '*', RATE_LIMIT_SCALE: '2' }
   expect(loadConfig(env).warnings).toEqual([
     expect.stringContaining('HOST=0.0.0.0'),

@@ -6,7 +6,7 @@ import { readEnvFile } from '../../src/config/files.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { faultsOf, KEY, PRODUCTION } from './production.ts'
 
-/** The file .env, and secrets in files of their own, as systemd, Docker, and Kubernetes provide them (ASVS 13.3.1). */
+/** Settings in .env, and secrets in files, as systemd, Docker, and Kubernetes provide them (ASVS 13.3.1). */
 
 const folder = await openFolder()
 
@@ -31,7 +31,7 @@ test.for([
   expect(faultsOf(env)).toEqual([`  - ${name}: must not be set together with ${name}_FILE`])
 })
 
-test('an unusable secret file is one fault, without its text', async () => {
+test('an unusable secret file is reported once, without its contents', async () => {
   const faultsIn = (file: string) => faultsOf(withFile('MASTER_KEYS', file))
   expect(faultsIn(join(folder, 'nowhere'))).toEqual([
     '  - MASTER_KEYS: must be in the file that MASTER_KEYS_FILE names, which cannot be read (ENOENT)',
@@ -54,21 +54,21 @@ test('.env can have a byte order mark and any line breaks', async () => {
     for (const mark of ['', '\uFEFF']) expect(await readText(mark + text)).toEqual({ variables, faults: [] })
 })
 
-test('.env in UTF-16 is a fault', async () => {
+test('.env in UTF-16 is reported', async () => {
   const text = 'NODE_ENV=production\nPORT=4000\n'
   const littleEndian = Buffer.from(`\uFEFF${text}`, 'utf16le')
   for (const bytes of [littleEndian, Buffer.from(littleEndian).swap16(), Buffer.from(text, 'utf16le')])
     expect(await readText(bytes)).toEqual({ variables: {}, faults: ['.env: must be in UTF-8'] })
 })
 
-test('a line of .env that Node ignores is a fault', async () => {
+test('a line of .env that Node ignores is reported', async () => {
   const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
   const { faults } = await readText(text)
   const faultOf = (line: number) => `.env, line ${line}: must be NAME=value, such as PORT=3000`
   expect(faults).toEqual([2, 4, 5, 6].map(faultOf))
 })
 
-test('.env can have comments, exports, and quoted values of several lines', async () => {
+test('.env can have comments, exports, and multi-line quoted values', async () => {
   const text = [
     '# PORT: 4000, and a "quote',
     '  export HOST = "::" # a comment: of ours',

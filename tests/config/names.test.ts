@@ -3,7 +3,7 @@ import { loadConfig } from '../../src/config/config.ts'
 import { mergeVariables } from '../../src/config/files.ts'
 import { faultsOf } from './production.ts'
 
-/** A misspelt variable would leave its default in force, and nobody would notice. */
+/** A misspelled variable would silently leave the default in effect. */
 
 test.for([
   ['DATABASE_URLL', 'DATABASE_URL'],
@@ -11,12 +11,12 @@ test.for([
   ['DATABAES_URL', 'DATABASE_URL'],
   ['database_url', 'DATABASE_URL'],
   ['IMIT_SIGN_IN_FAILURES', 'LIMIT_SIGN_IN_FAILURES'],
-  // Two variables are one letter apart.
+  // Two variables differ from this name by one letter.
   ['REFRESH_GACE_SECONDS', 'REFRESH_RACE_SECONDS or REFRESH_GRACE_SECONDS'],
 ] as const)('the unknown variable %s suggests %s (ASVS 13.1.2)', ([name, meant]) => {
   const fault = `  - ${name}: is unknown. Did you mean ${meant}?`
   expect(faultsOf({ [name]: 'c4n4ry' })).toEqual([fault])
-  // Also where the right one is there, and beside other faults.
+  // Reported even if empty, and with other faults.
   const faults = faultsOf({ [name]: '', PORT: 'x' })
   expect(faults).toEqual([expect.stringContaining('PORT'), fault])
 })
@@ -29,7 +29,7 @@ test('an unknown limit is reported once', () => {
 
 test('variables of platforms, shells, and other programs are ignored', () => {
   const others = [
-    // Shorter than eight letters.
+    // Names under eight letters are not compared.
     ...['PORTS', 'HOSTS', 'PORT1', 'host', 'port', 'worker'],
     ...['HOSTNAME', 'PGDATABASE', 'XDG_DATA_DIRS', 'NODE_OPTIONS', 'NODE_NAME', 'npm_config_cache'],
     ...['KUBERNETES_SERVICE_HOST', 'DATABASE_PUBLIC_URL', 'DATABASE_URL_UNPOOLED', 'CF_PAGES_URL'],
@@ -38,7 +38,7 @@ test('variables of platforms, shells, and other programs are ignored', () => {
   expect(faultsOf(Object.fromEntries(others.map((name) => [name, 'x'])))).toEqual([])
 })
 
-test("a service link of Kubernetes in place of a port causes a warning, others' are ignored", () => {
+test('a Kubernetes service link that replaces a port causes a warning', () => {
   const { platformListen, opsListen, warnings } = loadConfig({
     OPA_PORT: 'tcp://10.96.0.7:8181',
     PLATFORM_PORT: 'tcp://10.96.0.7:3002',
@@ -49,12 +49,12 @@ test("a service link of Kubernetes in place of a port causes a warning, others' 
     expect.stringMatching(/^OPS_PORT=udp:\/\/10\.96\.0\.8:3001: .*Kubernetes/),
     expect.stringMatching(/^PLATFORM_PORT=tcp:\/\/10\.96\.0\.7:3002: .*Kubernetes/),
   ])
-  // No service makes these of its name.
+  // Kubernetes does not create these names.
   expect(faultsOf({ PORT: 'tcp://10.96.0.7:3000' })).toEqual([expect.stringContaining('PORT')])
   expect(faultsOf({ PUBLIC_URL: 'tcp://10.96.0.7:3000' })).toEqual([expect.stringContaining('PUBLIC_URL')])
 })
 
-test('a service link does not hide the variable in .env', () => {
+test('a Kubernetes service link does not hide the variable in .env', () => {
   const link = { PLATFORM_PORT: 'tcp://10.96.0.7:3002', OPS_PORT: '4001', HOST: '::' }
   const variables = mergeVariables({ PLATFORM_PORT: '4002', OPS_PORT: '5001', PORT: '1' }, link)
   expect(variables).toMatchObject({ PLATFORM_PORT: '4002', OPS_PORT: '4001', HOST: '::', PORT: '1' })

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { faultsOf, namesOf, PRODUCTION } from './production.ts'
 
-/** In production, only connections on the machine itself are without TLS (ASVS 12.3.1, 12.3.3). */
+/** In production, only connections within the machine can omit TLS (ASVS 12.3.1, 12.3.3). */
 
 const SMTP = 'smtp://gate:secret@mail.example.com:587'
 
@@ -57,7 +57,7 @@ test('ALLOW_PLAINTEXT causes a warning', () => {
   ])
 })
 
-test('ALLOW_PLAINTEXT refuses unknown words', () => {
+test('ALLOW_PLAINTEXT rejects unknown words', () => {
   for (const words of ['true', 'all', 'database;smtp', 'Database'])
     expect(namesOf({ ALLOW_PLAINTEXT: words })).toEqual(['ALLOW_PLAINTEXT'])
 })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ConfigError, loadConfig } from '../../src/config/config.ts'
 
-/** An environment that production accepts, and what is wrong with others. */
+/** An environment that production accepts, and the faults of others. */
 
 export const randomKey = (seed: string) => createHash('sha256').update(seed).digest()
 export const KEY = randomKey('one').toString('base64')
@@ -14,7 +14,6 @@ export const PRODUCTION = {
   SMTP_URL: 'smtps://gate:secret@smtp.example.com',
 }
 
-/** The faults that an environment has, one a line. */
 export function faultsOf(env: Record<string, string>): string[] {
   try {
     loadConfig(env)
@@ -25,6 +24,5 @@ export function faultsOf(env: Record<string, string>): string[] {
   return []
 }
 
-/** The names of the variables at fault. */
 export const namesOf = (env: Record<string, string>) =>
   faultsOf(env).map((fault) => /^ {2}- (\w+): \S/.exec(fault)?.[1])

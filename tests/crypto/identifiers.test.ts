@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createOpaque } from '../../src/crypto/opaque.ts'
 import { newId } from '../../src/system.ts'
 
-/** Random bytes that are all the same, and how many were asked for. */
+/** Returns constant bytes, and records how many were requested. */
 function constantBytes(value: number) {
   const asked: number[] = []
   return {
@@ -46,7 +46,7 @@ test('a credential names its cell, and other cells reject it', () => {
   expect(eu1.hash(credential, 'verify_')).toEqual(createHash('sha256').update(credential).digest())
   expect([eu2, none].map((other) => other.hash(credential, 'verify_'))).toEqual([null, null])
   expect(eu1.hash(credential.slice('eu1.'.length), 'verify_')).not.toEqual(eu1.hash(credential, 'verify_'))
-  // The kind of what has no tag is not hashed.
+  // The hash of a credential without a tag does not include its kind.
   const untagged = createHash('sha256').update(older.slice('verify_'.length)).digest()
   expect([eu1, none].map((one) => one.hash(older, 'verify_'))).toEqual([untagged, untagged])
   for (const kind of ['reset_', '']) expect(eu1.hash(credential, kind)).toBeNull()

@@ -69,7 +69,7 @@ test.each([
 
 test('common passwords are refused (ASVS 6.2.4)', async () => {
   const all = dictionary['passwords-common'].filter((word) => word.length >= 8)
-  // Every one that is longer than a single estimate reads, and a sample of the rest.
+  // All passwords that are longer than one estimate reads, and a sample of the rest.
   const common = all.filter((word, index) => word.length > 24 || index % 400 === 0)
   expect(all.length).toBeGreaterThan(3000)
   expect(common.length).toBeGreaterThan(8)
@@ -82,12 +82,12 @@ const graphs = adjacencyGraphs
 const hasStrongEnds = createStrongEnds({ dictionary: { ...dictionary, ...english.dictionary }, graphs })
 const hints = ['vereinigte stahlwerke', 'qxkzvwjpydbmtnrlgh']
 
-test('a long password is strong by its ends (ASVS 15.2.2)', () => {
+test('a long password is strong if its ends are (ASVS 15.2.2)', () => {
   for (const password of ['aV3-xkQ9_mZp7LtRw2Bn', 'marble tuesday orange lamp', '🦊🐻🐼🐨🐯🦁🐮🐷🐸🐵🦄🐙'])
     expect([password, hasStrongEnds(password, hints)]).toEqual([password, true])
 })
 
-// Without their patterns, the beginnings of most of these take 10^8 guesses.
+// If patterns did not count, the beginnings of most of these would take 10^8 guesses.
 test.each([
   'verwaltungsgemeinschaft',
   'tfahcsniemegsgnutlawrev',
@@ -109,7 +109,7 @@ test.each([
   person.companyName,
   person.companyName.normalize('NFD'),
   person.name,
-])('the email address and names are refused: %s (ASVS 6.2.11)', async (password) => {
+])('a password equal to an email address or name is refused: %s (ASVS 6.2.11)', async (password) => {
   expect(await passwordFault(password, person, { hasher })).toBe(IS_CONTEXT)
   expect(await passwordFault(`${password}!`, person, { hasher })).toContain(WORD)
 })
@@ -124,11 +124,11 @@ test('a costly estimate does not block the event loop (ASVS 15.2.2)', async () =
   await estimating
 })
 
-describe('with a service of breached passwords', () => {
+describe('with a breached-password service', () => {
   const PASSWORD = 'qvtzkwpjmx and more'
   const HASH = createHash('sha1').update(PASSWORD).digest('hex').toUpperCase()
 
-  /** A range service on loopback; `asked` has what reached it. */
+  /** A range service on loopback. `asked` lists its requests. */
   async function openRangeService(answer: RequestListener) {
     const asked: IncomingMessage[] = []
     const server = createServer((request, response) => {
@@ -168,7 +168,7 @@ describe('with a service of breached passwords', () => {
 
   const [location, endless] = ['http://127.0.0.1:9/', 'x'.repeat(1024 * 1024 + 1)]
   test.for<[string, RequestListener, string]>([
-    ['answers 503', (_, response) => response.writeHead(503).end(`${HASH.slice(5)}:1`), 'UnexpectedAnswer'],
+    ['returns 503', (_, response) => response.writeHead(503).end(`${HASH.slice(5)}:1`), 'UnexpectedAnswer'],
     ['redirects (ASVS 15.3.2)', (_, response) => response.writeHead(302, { location }).end(), 'TypeError'],
     ['never ends its response', (_, response) => void response.end(endless), 'UnexpectedAnswer'],
     ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
@@ -179,7 +179,7 @@ describe('with a service of breached passwords', () => {
     expect(failures).toEqual([cause])
   })
 
-  test('registration and password change ask the range service', async () => {
+  test('registration and password change query the range service', async () => {
     let isSilent = false
     const { url } = await openRangeService((_, response) => {
       if (isSilent) response.writeHead(500)
@@ -220,7 +220,7 @@ test('a new password cannot start with gsp_, an existing one still works', async
   expectField(await service.call('/auth/password/change', { token, json }), '/newPassword')
 })
 
-test('operators cannot give a company or a user a weak password (ASVS 6.2.4, 6.2.11)', async () => {
+test('operators cannot set a weak password for a company or user (ASVS 6.2.4, 6.2.11)', async () => {
   const { service } = await useSharedService()
   const company = { name: 'Sturdy Company', adminEmail: 'admin@sturdy.example' }
   const refusal = { code: 'invalid_request', extras: { errors: [{ path: '/password' }] } }

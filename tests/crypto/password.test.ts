@@ -4,12 +4,12 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createLimitedHasher } from '../../src/limits/admission.ts'
 import { times } from '../support/test-service.ts'
 
-/** How passwords are hashed, and how many at a time. session/sign-in has how they are verified and renewed. */
+/** Hashing and its queue. The tests in session/sign-in cover verification and renewal. */
 
 const PASSWORD = 'correct horse battery'
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 
-/** A hasher whose calls are all of one client. */
+/** A hasher whose calls all come from one client. */
 async function limited(concurrency?: number, maxWaiting?: number) {
   const hasher = await createLimitedHasher(concurrency, maxWaiting, CHEAP)
   return {
@@ -20,7 +20,7 @@ async function limited(concurrency?: number, maxWaiting?: number) {
   }
 }
 
-test('passwords are argon2id hashes of 19 MiB, and others are outdated (ASVS 11.4.2)', async () => {
+test('passwords are hashed by argon2id with 19 MiB; other hashes are outdated (ASVS 11.4.2)', async () => {
   const hasher = await createPasswordHasher()
   const [first = '', second] = await Promise.all(times(2, () => hasher.hash('the password of twins')))
   expect(first).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
@@ -40,7 +40,7 @@ test('verifying and hashing share one queue, for missing accounts too (ASVS 6.3.
   const phc = await hasher.hash(PASSWORD)
   const all = Promise.allSettled([
     hasher.verify(phc, PASSWORD),
-    // What missing accounts are compared with is the hash of this.
+    // Missing accounts are compared with the hash of this password.
     hasher.verify(undefined, ''),
     hasher.hash(PASSWORD),
     hasher.verify(undefined, PASSWORD),

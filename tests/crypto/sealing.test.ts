@@ -9,7 +9,7 @@ const sealer = createSealer([first], randomBytes)
 const secret = Buffer.from('the secret of company one, version three')
 const CONTEXT = 'signing-secret:one:3'
 
-/** The key's id, and the nonce, ciphertext and tag. */
+/** The key ID, and the bytes of nonce, ciphertext, and tag. */
 function takeApart(sealed: string): [id: string, bytes: Buffer] {
   const [id = '', encoded = ''] = sealed.split('.')
   return [id, Buffer.from(encoded, 'base64url')]
@@ -49,12 +49,12 @@ test('a value under a previous master key opens, but is not current (ASVS 11.2.2
   expect(changed.open(sealed, CONTEXT)).toEqual(secret)
   expect([sealer.isCurrent(sealed), changed.isCurrent(sealed)]).toEqual([true, false])
   expect(changed.isCurrent(changed.seal(secret, CONTEXT))).toBe(true)
-  // A key is known by its whole ID.
+  // Keys are compared by their whole ID.
   const longer = createSealer([{ id: 'first2', key: second.key }], randomBytes)
   expect(sealer.isCurrent(longer.seal(secret, CONTEXT))).toBe(false)
 })
 
-test('a sealed value names its algorithm, but opens without (ASVS 11.2.2)', () => {
+test('a sealed value names its algorithm, but opens without the name (ASVS 11.2.2)', () => {
   const sealed = sealer.seal(secret, CONTEXT)
   expect(sealed).toMatch(/^first\.[\w-]+\.A256GCM$/)
   const renamed = sealed.replace('A256GCM', 'A256CCM')
@@ -74,8 +74,8 @@ test('sealing requires a master key (ASVS 11.2.5)', () => {
   expect(() => createSealer([], randomBytes)).toThrow('needs a master key')
 })
 
-test('keys are derived by HKDF of purpose and master key (RFC 5869, section 3.2)', () => {
-  // What is stored and what is out in the field depend on these bytes.
+test('keys are derived from purpose and master key by HKDF (RFC 5869, section 3.2)', () => {
+  // Stored values and issued tokens depend on these bytes.
   for (const purpose of ['sealing', 'refresh tokens']) {
     const expected = hkdfSync('sha256', first.key, '', `gatehouse ${purpose}`, 32)
     expect(deriveKey(first.key, purpose)).toEqual(Buffer.from(expected))

@@ -7,7 +7,7 @@ import { type BatchOptions, createBatch } from '../../src/database/batch.ts'
 import { Problem } from '../../src/errors.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** A batch whose statements end when the test says so. */
+/** A batch whose statements end only when the test ends them. */
 function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
   const inFlight: { items: string[]; succeed(): void; fail(error: Error): void }[] = []
   const statements: string[][] = []
@@ -34,7 +34,6 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
     maxWaiting: 1_000,
     ...options,
   })
-  /** What became of an item, as text. */
   const send = (item: string) =>
     batch(item).then(
       (outcome) => outcome,
@@ -46,13 +45,12 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
     else inFlight[0]?.succeed()
     await turn()
   }
-  /** Sends items behind a first one, so that they go in one statement. */
+  /** Sends items behind a first one, so that they share a statement. */
   async function gather(...items: string[]) {
     const [, ...answers] = ['first', ...items].map(send)
     await end()
     return answers
   }
-  /** Ends every statement well, and those that follow, until nothing is left. */
   async function finish() {
     while (inFlight.length > 0) await end()
   }
@@ -64,7 +62,7 @@ const done = (...items: string[]) => items.map((item) => `${item} done`)
 class ItemFault extends Error {}
 class Outage extends Error {}
 
-test('items that arrive during a statement go together, in order, in the next', async () => {
+test('items that arrive during a statement share the next one, in order', async () => {
   const { send, statements, finish } = openBatch()
   const answers = ['a', 'b', 'c', 'd'].map(send)
   expect(statements).toEqual([['a']])
@@ -75,7 +73,7 @@ test('items that arrive during a statement go together, in order, in the next', 
   expect(statements.at(-1)).toEqual(['e'])
 })
 
-test('scheduled for the end of the turn, items of one turn go together', async () => {
+test('items of one turn go together when scheduled for its end', async () => {
   const { send, statements, finish } = openBatch({ schedule: setImmediate })
   const answers = ['a', 'b', 'c'].map(send)
   expect(statements).toEqual([])
@@ -98,7 +96,7 @@ test('a statement has at most maxSize items, and maxInFlight are in flight', asy
   expect(statements.slice(3)).toEqual([['7', '8', '9']])
 })
 
-test('a second statement with all that wait goes beside a late one', async () => {
+test('waiting items go in a second statement if the first is late', async () => {
   const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 1 })
   const answers = [send('a'), send('b')]
   await turn()
@@ -110,7 +108,7 @@ test('a second statement with all that wait goes beside a late one', async () =>
   expect(await Promise.all(answers)).toEqual(done('a', 'b', 'c', 'd'))
 })
 
-test('a statement is late only when the replies that have arrived are read', async () => {
+test('a statement is late only after arrived replies are read', async () => {
   const { port1: server, port2: client } = new MessageChannel()
   let inFlight = 0
   let most = 0
@@ -128,7 +126,7 @@ test('a statement is late only when the replies that have arrived are read', asy
   })
   await turn()
   const answers = ['a', 'b', 'c'].map(batch)
-  // A long turn: when it ends, the timer is due and the reply is there.
+  // A long turn: at its end, the timer is due and the reply has arrived.
   const endsAt = performance.now() + 5
   while (performance.now() < endsAt);
   expect(await Promise.all(answers)).toEqual(['a', 'b', 'c'])
@@ -136,7 +134,7 @@ test('a statement is late only when the replies that have arrived are read', asy
   client.close()
 })
 
-test('items that keep arriving do not put off a second statement', async () => {
+test('items that keep arriving do not delay a second statement', async () => {
   const roomy = { maxSize: 1e9, maxWaiting: 1e9 }
   const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 5, ...roomy })
   void send('first')
@@ -149,7 +147,7 @@ test('items that keep arriving do not put off a second statement', async () => {
   await finish()
 })
 
-test('new items do not wait for those that are tried alone', async () => {
+test('new items do not wait for items that are retried individually', async () => {
   const { gather, send, statements, inFlight, end, finish } = openBatch()
   const [blocked, fine] = await gather('blocked', 'fine')
   await end(new ItemFault('locked'))
@@ -161,13 +159,13 @@ test('new items do not wait for those that are tried alone', async () => {
   expect(await blocked).toBe('blocked done')
 })
 
-test('while some that are tried alone hang, others go on, and the rest fail in time', async () => {
+test('while individual retries hang, others continue, and the rest fail in time', async () => {
   const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200 })
   const [fine, ...others] = await gather('fine', 'hangs 1', 'hangs 2', 'behind')
   await end(new ItemFault('too slow'))
   await end()
   expect(inFlight.map(({ items }) => items)).toEqual([['hangs 1'], ['hangs 2']])
-  // One that waits in the queue is not concerned, since others do succeed.
+  // Queued items are not affected, because others succeed.
   const later = send('later')
   expect(await fine).toBe('fine done')
   expect(await others[2]).toBe('behind failed: too slow')
@@ -175,7 +173,7 @@ test('while some that are tried alone hang, others go on, and the rest fail in t
   expect(await Promise.all([...others.slice(0, 2), later])).toEqual(done('hangs 1', 'hangs 2', 'later'))
 })
 
-test('all who wait fail if nothing succeeds alone either, since load is the cause', async () => {
+test('overload fails all waiting items if no individual retry succeeds', async () => {
   const { send, inFlight, end, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200, maxSize: 4 })
   const answers = ['first', 'a', 'b', 'c', 'd', 'in flight', 'e', 'f', 'g', 'waits'].map(send)
   await end()
@@ -188,12 +186,12 @@ test('all who wait fail if nothing succeeds alone either, since load is the caus
   expect(await later).toBe('later done')
 })
 
-test('an outage fails all who wait, in the queue or to be tried alone', async () => {
+test('an outage fails all items, queued or awaiting an individual retry', async () => {
   const keyOf = (item: string) => item.slice(0, 1)
   const { gather, send, inFlight, end, finish } = openBatch({ maxAlone: 1, keyOf })
   const answers = await gather('a1', 'b1', 'c1', 'c2')
   await end(new ItemFault('bad data'))
-  // Two of these wait in the queue: for d1, and for a turn.
+  // Two of these are queued: one behind d1, one for a slot.
   answers.push(...['d1', 'd2', 'e1'].map(send))
   expect(inFlight.map(({ items }) => items)).toEqual([['a1'], ['d1']])
   await end(new Outage('away'))
@@ -223,7 +221,7 @@ function createRandom(seed: number) {
   }
 }
 
-test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', async (seed) => {
+test.each(times(40, (seed) => [seed]))('a batch keeps all its guarantees (seed %i)', async (seed) => {
   const random = createRandom(seed)
   const [maxSize, maxInFlight, maxWaiting] = [1 + random(6), 1 + random(3), 2 + random(8)]
   const keyOf = (item: string) => item.slice(0, 1)
@@ -232,7 +230,7 @@ test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', 
 
   const answers = new Map<string, string>()
   const sent: string[] = []
-  /** What an item must come to: the last statement that it was part of decides, unless it is to be refused. */
+  /** The expected outcome of an item. Its last statement decides, unless the item is to be refused. */
   const expected = new Map<string, string>()
   const refused = new Set<string>()
   const running = () => inFlight.flatMap(({ items }) => items)
@@ -241,7 +239,7 @@ test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', 
     return sent.filter((item) => !begun.has(item) && !expected.has(item) && !refused.has(item))
   }
 
-  /** Items that are tried alone, from the failure of their statement to the end of their own. */
+  /** Items retried individually, from the failure of their statement until their retry ends. */
   const aside = new Set<string>()
   const failed: string[] = []
   const endTurn = async () => {
@@ -270,7 +268,7 @@ test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', 
       statement.fail(new Error('connection lost'))
     } else if (items.some(isBad)) {
       if (items.length === 1) record((item) => `${item} failed: bad data`)
-      // The batch hears of it only at the end of the turn.
+      // The batch learns of it only at the end of the turn.
       else failed.push(...items)
       statement.fail(new ItemFault('bad data'))
     } else {
@@ -279,7 +277,7 @@ test.each(times(40, (seed) => [seed]))('a batch keeps every promise (seed %i)', 
     }
   }
   function checkStatements() {
-    // Besides these only items that are tried alone, because a neighbour was at fault.
+    // All other statements retry one item after a fault of a neighbor.
     const shared = inFlight.filter(({ items }) => items.length > 1)
     expect(shared.length).toBeLessThanOrEqual(maxInFlight)
     expect(inFlight.length).toBeLessThanOrEqual(maxInFlight + 4)
@@ -321,7 +319,7 @@ describe('in one database batch', async () => {
   const secret = await service.newSecret(admin)
   await service.send(admin.companyId, secret, { type: 'warm.up', data: {} })
 
-  /** Sends events that gather in few statements, behind one that hangs while the table is locked. */
+  /** Sends events that share a few statements, behind one that hangs while the table is locked. */
   async function sendTogether(events: { id: string; type: string; data: object }[]) {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
@@ -332,7 +330,7 @@ describe('in one database batch', async () => {
     })
     await locked
     const answers = events.map((event) => service.send(admin.companyId, secret, event))
-    // Refused for its form by a statement of its own: by then the ones before it have arrived.
+    // Once this one is refused, the events before it have arrived.
     expect((await service.send(admin.companyId, secret, { type: 'X', data: {} })).status).toBe(400)
     release()
     await blocker

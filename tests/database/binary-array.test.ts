@@ -26,7 +26,7 @@ test.each<[ElementTypeName, unknown[]]>([
   }
 })
 
-test('a value of the wrong type is refused with the code of Postgres', () => {
+test("a value of the wrong type is refused with Postgres's error code", () => {
   const invalid = expect.objectContaining({ code: '22P02' })
   for (const value of ['', '0'.repeat(31), '0'.repeat(33), 'g'.repeat(32)])
     expect(() => toBinaryArray('uuid', [value])).toThrow(invalid)

@@ -10,7 +10,7 @@ import { openTestService, times, useSharedService } from '../support/test-servic
 
 const { service } = await useSharedService()
 
-test('connections are replaced after their lifetime without a failed statement or transaction', async () => {
+test('expired connections are replaced without a failed statement or transaction', async () => {
   const { db, close } = connect({ url: service.url, poolSize: 4, lifetimeSeconds: 1 })
   whenDone(close)
   const pidOf = async (on: Kysely<Database>) => {
@@ -28,7 +28,7 @@ test('connections are replaced after their lifetime without a failed statement o
   expect((await pids()).filter((pid) => pidsAtFirst.includes(pid))).toEqual([])
 })
 
-test('a password that stops working returns 503, until it works again', async () => {
+test('requests return 503 until the database accepts the password again', async () => {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const { url: home } = await openTestService()
   const database = new URL(home).pathname.slice(1)

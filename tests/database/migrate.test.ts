@@ -13,7 +13,7 @@ import { countWaiting, openTestService, type TestService, times } from '../suppo
 
 const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
 
-/** Requests of a company that sends events: a read, a write in a batch, a transaction, and a guarded update. */
+/** Requests of a company that sends events: a read, a batched write, a transaction, and a guarded update. */
 async function openRequests(of: TestService) {
   const admin = await of.addCompany()
   const secret = await of.newSecret(admin)
@@ -29,7 +29,7 @@ async function openRequests(of: TestService) {
 }
 const requests = await openRequests(service)
 
-/** A connection of the test's own, beside those of the service. */
+/** A connection outside the service's pool. */
 async function openClient(url = service.url) {
   const client = new pg.Client({ connectionString: url, application_name: 'test' })
   await client.connect()
@@ -57,7 +57,7 @@ test('eight instances that start at the same time run each migration once', asyn
   expect(rows.map(({ name }) => name)).toEqual(names)
 })
 
-test('an instance waits for the migrations of another, beyond the limits of a statement', async () => {
+test("an instance waits for another's migrations longer than a statement may take", async () => {
   const url = await createEmptyDatabase()
   const { maintenance, db } = openConnection(url)
   const holder = await openClient(url)
@@ -66,33 +66,33 @@ test('an instance waits for the migrations of another, beyond the limits of a st
   const migrating = migrate(maintenance, (text) => said.push(text))
   const untilItWaits = () => expect.poll(() => countWaiting(db)).toBe(1)
   await untilItWaits()
-  // What the waiting statement's timeout does, without its five seconds.
+  // Same effect as the statement's timeout, without its five seconds.
   await holder.query(`select pg_cancel_backend(pid) from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'`)
   await untilItWaits()
   await holder.query('select pg_advisory_unlock_all()')
   expect(await migrating).toContain('0001-core')
   expect(said[0]).toMatch(/^Waiting to migrate the database: another instance/)
-  // The service's own wait ends too, and is repeated a bounded number of times.
+  // The service's lock wait ends too, and is repeated a limited number of times.
   const { rows } = await sql`show lock_timeout`.execute(maintenance)
   expect(rows).toEqual([{ lock_timeout: '5s' }])
 })
 
-test('a current database needs neither the lock nor the right to write', async () => {
+test('an up-to-date database needs neither the lock nor write permission', async () => {
   await (await openClient()).query(LOCK)
   const url = new URL(service.url)
   url.searchParams.set('options', '-c default_transaction_read_only=on')
   expect(await migrate(openConnection(url.href).db)).toEqual([])
 })
 
-test('a database that is not in UTF-8 is refused: not every text fits', async () => {
+test('a database that is not in UTF-8 is refused', async () => {
   const options = `encoding 'LATIN1' locale_provider libc locale 'C' template template0`
   const { db } = openConnection(await createEmptyDatabase(options))
   const error = await migrate(db).catch((error: unknown) => error)
   expect(explain(error)).toMatch(/^The database's encoding is LATIN1.*UTF8/)
 })
 
-test('a migration that fails says why, and leaves nothing half done', async () => {
+test('a failed migration reports why, and leaves no partial change', async () => {
   const url = await createEmptyDatabase()
   await runStatement(url, 'create table audit_events (in_the_way text)')
   const { db } = openConnection(url)
@@ -107,7 +107,7 @@ describe('when the server ends every connection (ASVS 16.5.2)', () => {
     client.query(`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'gatehouse'`)
 
-  /** The pool has all its places: as many transactions as it has are open at one time. */
+  /** Expects that the pool can open as many transactions as it has connections. */
   async function expectWholePool({ db }: Pick<ReturnType<typeof connect>, 'db'>, size = 2) {
     const { promise: allOpen, resolve } = Promise.withResolvers<void>()
     let open = 0
@@ -121,9 +121,9 @@ describe('when the server ends every connection (ASVS 16.5.2)', () => {
     await Promise.all(times(size, openOne))
   }
 
-  test('connections that are idle are replaced, however often they end', async () => {
+  test('idle connections are replaced, however often the server ends them', async () => {
     const killer = await openClient()
-    // More often than the pool is large.
+    // More often than the pool has connections.
     for (const at of [0, 1, 0, 1]) {
       await Promise.all(Object.values(requests).map((send) => send(at)))
       await endAll(killer)
@@ -132,14 +132,14 @@ describe('when the server ends every connection (ASVS 16.5.2)', () => {
     await expectWholePool(service)
   })
 
-  test('a transaction whose connection ends between two statements fails', async () => {
+  test('a transaction fails if its connection ends between two statements', async () => {
     const killer = await openClient()
     const connection = openConnection(service.url)
     for (const _ of [1, 2, 3]) {
       const work = connection.db.transaction().execute(async (tx) => {
         await sql`create table never_committed (id int)`.execute(tx)
         await endAll(killer)
-        // The end arrives while nothing is asked of the connection.
+        // The connection ends while it is idle.
         await sleep(50)
         await sql`select 1`.execute(tx)
       })
@@ -152,8 +152,8 @@ describe('when the server ends every connection (ASVS 16.5.2)', () => {
   })
 })
 
-describe('a request that the database keeps waiting is answered 503 (ASVS 16.5.2)', async () => {
-  // Waits no longer than in production.
+describe('a request returns 503 if the database keeps it waiting (ASVS 16.5.2)', async () => {
+  // Timeouts as in production.
   const strict = await openTestService({ instances: 2, timeoutScale: 1, env: { DATABASE_POOL_SIZE: '2' } })
   const requests = await openRequests(strict)
   const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }

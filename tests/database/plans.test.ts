@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { codeAt, openFactorService } from '../support/second-factors.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** The plans of the statements on a request's path. They must not hang on statistics, nor on the size of tables. */
+/** Plans of the statements on a request's path must not depend on statistics or table sizes. */
 
 const service = await openFactorService()
 const admin = await service.addCompany()
@@ -29,7 +29,7 @@ const FILLED = [
   'service_passwords',
 ]
 
-/** 50 companies, 5,000 users with factors and challenges, 40,000 sessions: with fewer, some are read by company. */
+/** 50 companies, 5,000 users with factors and challenges, 40,000 sessions. With fewer, Postgres reads some by company. */
 async function fill(): Promise<void> {
   for (const table of FILLED)
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(maintenance)
@@ -80,7 +80,7 @@ async function fill(): Promise<void> {
   for (const statement of insert) await statement.execute(maintenance)
 }
 
-/** The texts of the statements of requests, by what is requested. */
+/** Texts of the statements, by request. */
 async function collect(): Promise<[what: string, text: string][]> {
   const spy = vi.spyOn(pg.Client.prototype, 'query')
   const collected: [string, string][] = []
@@ -100,7 +100,7 @@ async function collect(): Promise<[what: string, text: string][]> {
   const { id, ...server } = (
     await service.call('/auth/members', { token, json: { name: 'W', role: 'viewer' } })
   ).body
-  await during('sign-in of a server', () => service.login({ ...admin, ...server }), 200)
+  await during('sign-in of a service account', () => service.login({ ...admin, ...server }), 200)
   const unknown = { ...server, password: server.password.replaceAll(/[a-z]/g, 'x').replace('xxx_', 'gsp_') }
   await during('wrong service password', () => service.login({ ...admin, ...unknown }), 401)
   const replacing = { token, json: { previousValidSeconds: 60 } }
@@ -131,11 +131,11 @@ async function collect(): Promise<[what: string, text: string][]> {
     204,
   )
   const code = () => codeAt(byTotp.secret, service.clock.now())
-  await during('sign-in that asks for a second factor', () => service.login(byTotp), 401)
+  await during('sign-in that requires a second factor', () => service.login(byTotp), 401)
   const { challenge } = await service.begin(byTotp)
   const second = (json: object) => () => service.complete({ challenge, ...json })
   await during('a wrong code', second({ method: 'totp', code: '000000' }), 401)
-  await during('a right code', second({ method: 'totp', code: code() }), 200)
+  await during('a correct code', second({ method: 'totp', code: code() }), 200)
   const again = await service.begin(byTotp)
   const recovery = { challenge: again.challenge, method: 'recovery_code', code: byTotp.recoveryCodes?.[0] }
   await during('a recovery code', () => service.complete(recovery), 200)
@@ -158,14 +158,14 @@ interface Node {
 
 const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
 
-/** There are as many as a year has months. A statement reads them once, whatever the number of its items. */
+/** About one row per month. A statement reads them only once for all its items. */
 const FEW_ROWS = 'signing_keys'
-/** Tables of which a company has one row, and its mails of a few days. */
+/** Tables with one row per company, and a company's emails of a few days. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
 const KEYS =
   /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id|day)\b/
 
-/** Whether a part of a plan reads or hashes more than the rows that are asked for. */
+/** Whether a part of a plan reads or hashes more rows than requested. */
 function isCostly({
   'Node Type': type,
   'Relation Name': table = '',
@@ -173,7 +173,7 @@ function isCostly({
 }: Node): boolean {
   if (table === FEW_ROWS) return false
   if (/Seq Scan|Hash Join|Merge Join/.test(type)) return true
-  // An index by the company alone reads all that the company has.
+  // An index on only the company reads all its rows.
   return condition?.includes('company_id') === true && !OF_COMPANY.test(table) && !KEYS.test(condition)
 }
 
@@ -188,7 +188,7 @@ async function costlyParts(text: string): Promise<Node[]> {
 
 const byTotp = await service.personWithTotp(admin)
 const byPasskey = await service.personWithPasskey(admin)
-// From here on, all statements are those of requests.
+// After this, every statement belongs to a request.
 for (const sender of service.senders) await sender.stop()
 const requests = await collect()
 beforeAll(fill)

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterEach, expect, test, vi } from 'vitest'
 import { openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-/** What a request costs the database: one statement each, and more where several counters are asked, or a password is hashed in between. */
+/** A request costs the database one statement, and more if it reads several counters or hashes a password. */
 
 const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.0/8' } })
 const admin = await service.addCompany()
@@ -12,10 +12,9 @@ const cookieMode = { 'x-session-mode': 'cookie' }
 
 afterEach(() => vi.restoreAllMocks())
 
-/** What begins a new connection, and the sender of mails. */
+/** Statements of new connections and of the email sender. */
 const IS_OF_NO_REQUEST = /^set |pg_is_in_recovery|leased_until/
 
-/** The statements of `act`. */
 async function statementsOf(act: () => Promise<{ status: number }>, status: number): Promise<string[]> {
   const spy = vi.spyOn(pg.Client.prototype, 'query')
   expect(await act()).toMatchObject({ status })
@@ -37,14 +36,14 @@ test('a session check takes one statement, by token and by cookie', async () => 
   expect(await statementsOf(() => service.getSession({ cookie }), 200)).toHaveLength(1)
 })
 
-test('a refresh and its repetition take one statement each', async () => {
+test('a refresh and its retry take one statement each', async () => {
   const { refreshToken } = await service.loginAs(admin)
   const refresh = () => service.refresh(refreshToken, { key: 'k1' })
   expect(await statementsOf(refresh, 200)).toHaveLength(1)
   expect(await statementsOf(refresh, 200)).toHaveLength(1)
 })
 
-test('a logout takes one statement, by token and by cookie, of one session and of all', async () => {
+test('each kind of logout takes one statement', async () => {
   for (const path of ['/auth/logout', '/auth/logout?scope=all']) {
     const { accessToken: token } = await service.loginAs(admin)
     expect(await statementsOf(() => service.call(path, { token }), 204)).toHaveLength(1)
@@ -56,7 +55,7 @@ test('a logout takes one statement, by token and by cookie, of one session and o
 test('signed events take one statement, however many', async () => {
   const event = (n: number) => ({ id: `e${n}`, type: 'user.created', data: { n } })
   const send = (payload: unknown) => () => service.send(admin.companyId, secret, payload)
-  // The first of a minute is noted as the secret's last use.
+  // The first event of a minute also records the secret's last use.
   await send(event(0))()
   expect(await statementsOf(send(event(1)), 202)).toHaveLength(1)
   expect(await statementsOf(send({ events: times(100, (n) => event(n + 2)) }), 202)).toHaveLength(1)

@@ -8,7 +8,7 @@ import { createEmptyDatabase } from '../support/empty-database.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** A database or a role can have any defaults: each connection sets what the service relies on. */
+/** A database or a role can have any defaults, so each connection sets what the service relies on. */
 
 async function setDefaults(url: string, defaults: Record<string, string>) {
   const name = new URL(url).pathname.slice(1)

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { SilentDatabaseError, watchForSilence } from '../../src/database/faults.ts'
 
-/** How it is noticed that the database answers nobody. startup/database-away.test.ts has a database that does so. */
+/** Detection of a database that does not respond. startup/database-away.test.ts has a real one. */
 
 const never = () => new Promise<never>(() => {})
 const unanswered = () => Promise.reject(new Error('Query read timeout'))
 
-/** A watch whose probes have these ends, one after the other, and are answered from then on. */
+/** A watch whose probes end like this, in order, and succeed after that. */
 function watchWith(...ends: (() => Promise<void>)[]) {
   let probes = 0
   const awaitAnswer = watchForSilence(async () => {
@@ -17,8 +17,8 @@ function watchWith(...ends: (() => Promise<void>)[]) {
 }
 
 test.for([
-  ['answers the probe', 1, []],
-  ['answers the second probe only', 2, [unanswered]],
+  ['responds to the probe', 1, []],
+  ['responds only to the second probe', 2, [unanswered]],
   ['refuses the probe', 1, [() => Promise.reject(Object.assign(new Error('too many'), { code: '53300' }))]],
 ] as const)('a slow database that %s is awaited', async ([, count, ends]) => {
   const { awaitAnswer, probes } = watchWith(...ends)
@@ -31,7 +31,7 @@ test.for([
   expect(probes()).toBe(count)
 })
 
-test('a silent database is not asked until it answers a probe (ASVS 16.5.2)', async () => {
+test('a silent database gets no queries until it responds to a probe (ASVS 16.5.2)', async () => {
   const { promise: again, resolve } = Promise.withResolvers<void>()
   const { awaitAnswer } = watchWith(unanswered, unanswered, unanswered, () => again)
   const waiting = [awaitAnswer(never), awaitAnswer(never)]

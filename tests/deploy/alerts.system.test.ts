@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The alert rules: one that names a metric or a route that does not exist would never fire. */
+/** An alert rule that names a missing metric or route would never fire. */
 
 const FILE = resolve(import.meta.dirname, '../../deploy/alerts.yaml')
 const [, ...texts] = (await readFile(FILE, 'utf8')).split(/^ {6}- alert: /m)
@@ -19,7 +19,7 @@ const rules = texts.map((text) => ({
 const WORDS = new Set(
   'sum min max by rate increase histogram_quantile min_over_time time absent and'.split(' '),
 )
-/** The metrics of an expression: its words but for those of the language, labels and durations. */
+/** Names of metrics in an expression: its words without the language's own, labels, and durations. */
 const metricsOf = (expression: string) =>
   (expression.replace(/\{[^}]*\}|\[\w+\]|by \([^)]*\)|^>-/g, ' ').match(/\b[a-z_]\w*/gi) ?? []).filter(
     (word) => !WORDS.has(word),
@@ -32,7 +32,7 @@ test('alert rules name metrics, routes, and outcomes that workers export', async
   const service = await processes.start({ WORKERS: '2' })
   await (await request(`${service.address}/api/auth/session`)).body.dump()
   let text = ''
-  // Once a worker tells of the request, it tells of itself too.
+  // A worker that reports the request reports its own metrics too.
   while (!text.includes('route="/api/auth/session"')) {
     text = await (await request(`${service.ops}/metrics`)).body.text()
     await sleep(50)
@@ -42,7 +42,7 @@ test('alert rules name metrics, routes, and outcomes that workers export', async
       type === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name],
     ),
   )
-  // Of Prometheus itself.
+  // Prometheus itself exports this one.
   exported.add('up')
   expect(rules.length).toBeGreaterThan(10)
   for (const { name, expression } of rules) {

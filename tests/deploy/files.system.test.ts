@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { VARIABLES } from '../../src/config/config.ts'
 import { openFolder } from '../support/cleanup.ts'
 
-/** Files of deploy/ that nothing else here starts. */
+/** Files of deploy/ that no other test starts. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const read = (name: string) => readFile(join(PROJECT, 'deploy', name), 'utf8')
@@ -37,24 +37,24 @@ test.skipIf(error)('systemd knows every word of the unit and its drop-in', async
   await writeFile(join(folder, 'gatehouse.service'), unit)
   await writeFile(join(folder, 'gatehouse.service.d/network.conf'), await read('network.conf'))
   const { stderr } = spawnSync('systemd-analyze', ['verify', join(folder, 'gatehouse.service')])
-  // It is unpacked elsewhere.
+  // The release is unpacked in a different place here.
   expect(String(stderr)).not.toMatch(/^(?!.*\/opt\/gatehouse\/scripts\/start).+$/m)
 })
 
 const image = (await read('Containerfile')).split('\n')
 const pathsIn = (pattern: RegExp) => image.flatMap((line) => pattern.exec(line)?.[1]?.split(' ') ?? [])
 
-test('the image copies existing files, which are all that the service needs', () => {
+test('the image copies only existing files, and all that the service needs', () => {
   expect(pathsIn(/^COPY (?!--from)(.+) \S+$/).filter((path) => !existsSync(join(PROJECT, path)))).toEqual([])
   const served = pathsIn(/^COPY --from=build (.+) \S+$/).map((path) => path.replace('/opt/gatehouse/', ''))
   const needed = 'dist migrations node_modules package.json scripts src tsconfig.json'
   expect(served.sort().join(' ')).toBe(needed)
 })
 
-test('unit and image run in production without privileges, and have time to drain', () => {
+test('unit and image run unprivileged in production, with time to drain', () => {
   const last = image.slice(image.findLastIndex((line) => line.startsWith('FROM')))
   expect(last).toEqual(expect.arrayContaining(['USER node', 'STOPSIGNAL SIGTERM']))
   for (const file of [unit, last.join('\n')]) expect(file).toContain('NODE_ENV=production')
-  // More than the 15 s that a process takes in production.
+  // Longer than the 15 s that a process takes in production.
   expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(15)
 })

@@ -14,12 +14,12 @@ import { cutOff } from '../support/postgres.ts'
 import { exchange } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** The recipe for nginx before a service, as it is shipped; only its addresses are changed. */
+/** The shipped nginx recipe in front of a service. Only its addresses are changed. */
 
 const RECIPE = await readFile(resolve(import.meta.dirname, '../../deploy/nginx.conf'), 'utf8')
 const PUBLIC_URL = 'https://auth.example'
 
-/** A service that knows nothing of sessions, and what it has received. */
+/** A service without code for sessions, and the requests that it received. */
 const received: { method: string; headers: IncomingHttpHeaders; body: string }[] = []
 const toy = createServer(async (message, answer) => {
   const { method = '', headers, url } = message
@@ -90,7 +90,7 @@ const withCookie = (cookie: string) => ({ cookie: `__Host-session=${cookie}` })
 const VIEWER = { 'x-auth-role': 'viewer', 'x-auth-permissions': 'risk:read analytics:read' }
 const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
 
-test('a page gets whose session it is, and nothing that opens it', async () => {
+test("a page gets the session's user, but no credential", async () => {
   const member = await service.addUser(admin, 'viewer')
   const cookie = await service.cookieOf(member)
   const { status, body } = await ask('/risk/', {
@@ -113,13 +113,13 @@ test.for([
   ['COOKIE; a=1', 'a=1'],
   ['a=1;COOKIE;b=2', 'a=1;b=2'],
   ['x__Host-session=1; COOKIE; y=__Host-session=2', 'x__Host-session=1; y=__Host-session=2'],
-] as const)('a page sees all of "%s" but the session cookie', async ([sent, left]) => {
+] as const)('a page gets "%s" without the session cookie', async ([sent, left]) => {
   const cookie = sent.replace('COOKIE', `__Host-session=${await service.cookieOf(admin)}`)
   expect((await ask('/risk/', { cookie })).status).toBe(200)
   expect(received[0]?.headers.cookie).toBe(left)
 })
 
-test('clients cannot set who they are', async () => {
+test('clients cannot set the headers that identify the user', async () => {
   const cookie = await service.cookieOf(await service.addUser(admin, 'viewer'))
   const forged = {
     'x-auth-user': admin.userId,
@@ -135,7 +135,7 @@ test('clients cannot set who they are', async () => {
   expect(headers['x-auth-user']).not.toBe(admin.userId)
 })
 
-test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
+test('a different site cannot act with the cookie (ASVS 3.5.1)', async () => {
   const cookie = withCookie(await service.cookieOf(admin))
   const send = async (headers: Headers, method = 'POST') =>
     (await ask('/risk/', { ...cookie, ...headers }, { method, body: 'x=1' })).status
@@ -143,7 +143,7 @@ test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
     await send({}),
     await send({ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }),
     await send({ origin: 'https://evil.example' }, 'DELETE'),
-    // The client's word for its method does not count.
+    // The client's headers about its method are ignored.
     await send({ 'sec-fetch-site': 'cross-site', 'x-original-method': 'GET', 'x-forwarded-method': 'GET' }),
   ]
   expect([statuses, received]).toEqual([[403, 403, 403, 403], []])
@@ -152,7 +152,7 @@ test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
   expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
 })
 
-test('another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
+test('a different site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
   const cookie = await service.cookieOf(admin)
   const handshake = async (origin: string, header: string) => {
     const head = `GET /risk/ HTTP/1.1\r\nHost: auth.example\r\nConnection: Upgrade, close\r\nOrigin: ${origin}`
@@ -169,7 +169,7 @@ test('another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async 
   }
 })
 
-test('a page takes no access token, and tells why a cookie is refused', async () => {
+test('a page rejects access tokens, and gets why a cookie is refused', async () => {
   const cookie = await service.cookieOf(admin)
   const { accessToken: token } = await service.loginAs(admin)
   expect((await ask('/risk/', withToken(token))).status).toBe(401)
@@ -178,7 +178,7 @@ test('a page takes no access token, and tells why a cookie is refused', async ()
   expect([status, headers['x-auth-error'], received]).toEqual([401, 'session_ended', []])
 })
 
-test('an API takes access tokens only, with any method, and does not see them', async () => {
+test('an API takes only access tokens, by any method, without seeing them', async () => {
   const { accessToken, refreshToken, session } = await service.loginAs(admin)
   for (const method of ['GET', 'POST', 'DELETE']) {
     expect((await ask('/risk/api/', withToken(accessToken), { method })).status).toBe(200)
@@ -194,20 +194,20 @@ test('an API takes access tokens only, with any method, and does not see them', 
   expect(received).toHaveLength(3)
 })
 
-test('an API is closed to users without the permission (ASVS 8.3.2)', async () => {
+test('an API rejects users without the permission (ASVS 8.3.2)', async () => {
   const { accessToken } = await service.loginAs(await service.addUser(admin, 'viewer'))
   const { status, headers } = await ask('/risk/api/', withToken(accessToken))
   expect([status, headers['x-auth-error'], received]).toEqual([403, 'permission_denied', []])
 })
 
-test('verification has no address outside, and errors of the service stay', async () => {
+test("verification is not reachable from outside, and the service's errors are kept", async () => {
   for (const path of ['/verify-page', '/verify-api', '/@no_verdict'])
     expect((await ask(path, withCookie(await service.cookieOf(admin)))).status).toBe(404)
   const { status, body } = await ask('/risk/broken', withCookie(await service.cookieOf(admin)))
   expect([status, body]).toEqual([500, 'of the service'])
 })
 
-test('requests get 503 while gatehouse, or its database, is away', async () => {
+test('requests get 503 while gatehouse or its database is away', async () => {
   const other = await openService()
   const at = await startNginx(other.platformAddresses[0] ?? '')
   const person = await other.addCompany()

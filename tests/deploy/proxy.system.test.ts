@@ -18,7 +18,7 @@ import { answersOn, exchange, open, type RawAnswer } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { loginOf } from '../workers/service.ts'
 
-/** The reverse proxy that is shipped: HAProxy with deploy/haproxy.cfg, and only its variables changed. */
+/** The shipped reverse proxy: HAProxy with deploy/haproxy.cfg. Only its variables change. */
 
 const HOST = '127.0.0.1'
 const service = await openTestService({ env: { TRUST_PROXY: HOST } })
@@ -27,18 +27,17 @@ const [platformAddress = ''] = service.platformAddresses
 const admin = await service.addCompany()
 const hostOf = (url: string) => new URL(url).host
 
-/** A server on loopback; returns its URL. */
 async function listen(server: Server): Promise<string> {
   await once(server.listen(0, HOST), 'listening')
   whenDone(async () => void server.close())
   return `http://${HOST}:${Object(server.address()).port}`
 }
 
-/** An instance that is not gatehouse, for what gatehouse never does. */
+/** An instance other than gatehouse, for behavior that gatehouse never shows. */
 const instance = (handle: RequestListener) => listen(createServer(handle))
 const ready = await instance((_, answer) => answer.writeHead(200).end())
 
-/** One whose answers to requests for /held wait for `release`. */
+/** An instance that delays responses to /held. `release` sends them. */
 async function holdingInstance(status = 200) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   let arrived = 0
@@ -52,7 +51,7 @@ async function holdingInstance(status = 200) {
   return { url, release, arrived: () => arrived }
 }
 
-/** The proxy before two instances; by default before the service, and a second one that nobody started. */
+/** The proxy in front of instances: by default the service, and a second one that was never started. */
 async function openProxy(
   variables: Record<string, string> = {},
   instances = [address],
@@ -74,7 +73,7 @@ async function openProxy(
   return await startProxy({ variables: all, ...how }, cleanup)
 }
 
-/** Before the service, with the variables that are shipped. */
+/** In front of the service, with the shipped variables. */
 const shipped = await openProxy()
 
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
@@ -82,18 +81,18 @@ const get = (path: string, method = 'GET') => `${method} ${path} ${HEAD}Connecti
 const HELD = get('/held')
 const VERIFY = get('/verify')
 const KEY_SET = get('/api/.well-known/jwks.json')
-/** So many on one connection. */
+/** `count` requests for one connection. */
 const keySets = (count: number) => KEY_SET.replace('Connection: close\r\n', '').repeat(count - 1) + KEY_SET
-/** A request that takes a place and does not end: nothing of its body is sent. */
+/** A request that occupies a slot and never ends: its body is not sent. */
 function unfinished(path: string, headers: Record<string, string> = { 'content-type': 'application/json' }) {
   const all = Object.entries({ 'content-length': '2', expect: '100-continue', ...headers })
   return `POST ${path} ${HEAD}${all.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
 }
 
-/** What comes on a connection that is closed without an answer. */
+/** The result for a connection that closes without a response. */
 const NOTHING: RawAnswer = { status: 0, headers: {}, body: '' }
 
-/** Sends a request from an IP address of loopback; `as` is a client that a balancer names. */
+/** Sends a request from a loopback address. `as` is the client that a balancer names. */
 async function ask(url: string, { bytes = KEY_SET, from = '127.0.1.1', as = '' } = {}) {
   const socket = open(url, as ? HOST : from)
   socket.write((as && clientLine(as)) + bytes)
@@ -102,7 +101,7 @@ async function ask(url: string, { bytes = KEY_SET, from = '127.0.1.1', as = '' }
 }
 const statusOf = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).status
 
-/** A connection that has a place: its request is in progress, and does not end. */
+/** Opens a connection that keeps a slot: its request never ends. */
 async function hold(url: string, from: string, bytes = unfinished('/api/auth/login')): Promise<Socket> {
   const socket = open(url, from)
   onTestFinished(() => void socket.destroy())
@@ -111,14 +110,14 @@ async function hold(url: string, from: string, bytes = unfinished('/api/auth/log
   return socket
 }
 
-/** Of an instance with a large response. The proxy cuts them off while the other tests run. */
+/** Clients of an instance with a large response. The proxy cuts them off while other tests run. */
 async function openSlowClients() {
   const cutOff = Promise.withResolvers<void>()
   const received: (string | undefined)[] = []
   const large = await instance(({ url }, answer) => {
     received.push(url)
     answer.once('close', cutOff.resolve)
-    // More than the buffers of the sockets and of the proxy take.
+    // More than the buffers of the sockets and the proxy hold.
     answer.end(Buffer.alloc(64 * 1024 * 1024))
   })
   const { url } = await openProxy({}, [large])
@@ -162,13 +161,13 @@ test('only a listed balancer names the client', async () => {
 test.for<[network: string, clientOf: (n: number) => { from?: string; as?: string }]>([
   ['an IPv4 address', (n: number) => (n < 5 ? { from: '127.0.2.3' } : { from: '127.0.2.4' })],
   ['an IPv6 /64', (n: number) => ({ as: n < 5 ? `2001:db8:1:1::${n + 1}` : '2001:db8:1:2::1' })],
-])('%s opens only so many connections, and others theirs', async ([, clientOf]) => {
+])('%s has its own limit of connections', async ([, clientOf]) => {
   const statuses = []
   for (const client of times(6, clientOf)) statuses.push(await statusOf(limited.url, client))
   expect(statuses).toEqual([200, 200, 200, 200, 0, 200])
 })
 
-test('a connection above the share of its network is closed (ASVS 13.1.2)', async () => {
+test("a connection above its network's share is closed (ASVS 13.1.2)", async () => {
   const { url } = await openProxy({ NETWORK_OPEN_CONNECTIONS: '3' })
   const held: Socket[] = []
   for (const _ of times(3, () => {})) held.push(await hold(url, '127.0.2.1'))
@@ -178,7 +177,7 @@ test('a connection above the share of its network is closed (ASVS 13.1.2)', asyn
   await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
 })
 
-/** A problem, with the headers of every response of the service. */
+/** Expects a problem with the headers that every response of the service has. */
 async function expectOwn(answer: RawAnswer, ...expected: [status: number, code: string]) {
   expectProblem(answer, expected)
   expect(answer.headers['retry-after']).toBe('1')
@@ -199,7 +198,7 @@ test('a network that sends too much gets 429', async () => {
   await expectOwn(refused, 429, 'rate_limited')
 })
 
-test('a request that an instance breaks off gets 502, and no other instance', async () => {
+test('a request that an instance aborts gets 502, and is not retried', async () => {
   let received = 0
   const broken = await instance(({ socket }) => {
     received += 1
@@ -210,7 +209,7 @@ test('a request that an instance breaks off gets 502, and no other instance', as
   expect(received).toBe(1)
 })
 
-test('clients and services of the platform get 503 while no instance is ready', async () => {
+test('clients and platform services get 503 while no instance is ready', async () => {
   const { url, platformUrl } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
   await expect.poll(() => statusOf(url)).toBe(503)
   await expectOwn(await ask(url), 503, 'unavailable')
@@ -218,7 +217,7 @@ test('clients and services of the platform get 503 while no instance is ready', 
   expectProblem(await ask(platformUrl, { bytes: VERIFY }), [503, 'overloaded'])
 })
 
-test('a request without a response gets 504, later for the services of the platform', async () => {
+test('a request without a response gets 504, later for platform services', async () => {
   const { url: slow, release } = await holdingInstance()
   const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
   const patient = await openProxy(within('100s'), [slow], {}, slow)
@@ -232,7 +231,7 @@ test('a request without a response gets 504, later for the services of the platf
   expect(await platform).toBe(200)
 })
 
-test('a request that one instance does not accept goes to the other', async () => {
+test('a request that one instance does not accept goes to the next', async () => {
   const gone = createServer()
   const url = await listen(gone)
   await once(gone.close(), 'close')
@@ -241,12 +240,12 @@ test('a request that one instance does not accept goes to the other', async () =
   for (const _ of times(4, () => {})) expect(await statusOf(proxy.url, { bytes })).toBe(400)
 })
 
-test('headers of 20 KB reach the service, which answers 431', async () => {
+test('headers of 20 KB reach the service, which returns 431', async () => {
   const bytes = `GET /api/nothing ${HEAD}X-Long: ${'a'.repeat(20_000)}\r\nConnection: close\r\n\r\n`
   expectProblem(await ask(shipped.url, { bytes }), [431, 'headers_too_large'])
 })
 
-test('the services of the platform and clients each have an address, with nothing else', async () => {
+test('platform services and clients have separate addresses, each with its own routes', async () => {
   const { url, platformUrl } = shipped
   const refused = await ask(platformUrl, { bytes: VERIFY })
   expect([refused.status, refused.headers['x-auth-error']]).toEqual([401, 'missing_credentials'])
@@ -254,7 +253,7 @@ test('the services of the platform and clients each have an address, with nothin
   expect(await statusOf(url, { bytes: VERIFY })).toBe(404)
 })
 
-test('no limit of networks applies to the services of the platform', async () => {
+test('network limits do not apply to platform services', async () => {
   const limits = {
     NETWORK_OPEN_CONNECTIONS: '1',
     NETWORK_NEW_CONNECTIONS_IN_10_S: '1',
@@ -271,7 +270,7 @@ test('no limit of networks applies to the services of the platform', async () =>
 const FILE = 'export {}'
 const ASSET = '/assets/ABCDEFGH.js'
 let fileRequests = 0
-/** An instance of a release that has the file, or does not. */
+/** An instance of a release with or without the file. */
 const version = (hasFile: boolean) =>
   instance((_, answer) => {
     fileRequests += 1
@@ -279,16 +278,16 @@ const version = (hasFile: boolean) =>
     else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
   })
 
-test('a file that one instance lacks comes from the other, also for known networks', async () => {
+test('a file missing on one instance comes from the next for everyone', async () => {
   const { url } = await openProxy({}, [await version(false), await version(true)])
-  // The first answer makes the network known.
+  // The first response makes the network known.
   for (const _ of times(2, () => {})) {
     const answers = await Promise.all(times(50, () => ask(url, { bytes: get(ASSET), from: '127.0.4.1' })))
     expect(answers.map(({ status, body }) => `${status} ${body}`)).toEqual(times(50, () => `200 ${FILE}`))
   }
 })
 
-test('only a missing file is requested again, once per retry, and not for refused networks', async () => {
+test('only missing files are requested again, and never for refused networks', async () => {
   const none = [await version(false), await version(false)]
   const { url } = await openProxy({ NETWORK_REFUSALS_IN_10_S: '5' }, none)
   async function requestsFor(from: string, path: string, method = 'GET') {
@@ -305,7 +304,7 @@ test('only a missing file is requested again, once per retry, and not for refuse
   expect(await requestsFor('127.0.4.4', ASSET)).toBe(1)
 })
 
-test('strangers do not take the places of known networks', async () => {
+test('strangers do not take the slots of known networks', async () => {
   const { url } = await openProxy({ INSTANCE_STRANGERS: '1' }, [address, address])
   const { accessToken } = await service.loginAs(admin)
   const bytes = get('/api/auth/session').replace('Conn', `Authorization: Bearer ${accessToken}\r\nConn`)
@@ -345,7 +344,7 @@ test('a device that has signed in is known from a new network', async () => {
   expect(await forged).toBe(200)
 })
 
-test('of the requests that wait, those of a network that has sent less go first', async () => {
+test('waiting requests of networks that sent less go first', async () => {
   let arrived: unknown[] = []
   let released = Promise.withResolvers<void>()
   const slow = await instance(async ({ headers }, answer) => {
@@ -360,15 +359,15 @@ test('of the requests that wait, those of a network that has sent less go first'
     released = Promise.withResolvers()
     tries += 1
     const newcomer = `2001:db8:2:${tries}::1`
-    // Of one IPv6 /48, which counts together.
+    // All from one IPv6 /48, which counts as one network.
     const flood = (n: number) => statusOf(url, { as: `2001:db8:1:${n}::1` })
-    // One after the other: of several at the same time, HAProxy can let in more than there are places.
+    // In sequence, because HAProxy can admit more concurrent requests than there are slots.
     const waiting = [flood(0)]
     await expect.poll(() => arrived.length).toBe(1)
     waiting.push(flood(1))
     await expect.poll(() => arrived.length).toBe(2)
     waiting.push(...times(6, flood), statusOf(url, { as: newcomer }))
-    // The proxy reads these after the requests above, unless it is held up just then.
+    // The proxy reads these after the requests above, unless it is delayed just then.
     for (const _ of times(10, () => {})) await statusOf(platformUrl, { bytes: VERIFY })
     released.resolve()
     expect(await Promise.all(waiting)).toEqual(times(9, () => 200))
@@ -380,15 +379,15 @@ test('of the requests that wait, those of a network that has sent less go first'
 test.for<[whose: string, addressOf: (index: number) => string]>([
   ['a network', () => '203.0.113.6'],
   ['an IPv6 /48', (n) => `2001:db8:3:${n}::1`],
-])('%s whose requests are refused by the hundred has few places', async ([, addressOf]) => {
+])('%s with hundreds of refused requests gets few slots', async ([, addressOf]) => {
   const refusing = await holdingInstance(404)
   const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1', BALANCERS: HOST }
   const { url } = await openProxy(limits, [refusing.url, refusing.url])
-  // Many more than five, of which a busy machine takes some out of the ten seconds.
+  // Far more than five, because a busy machine spreads them over more than ten seconds.
   const refused = times(60, (n) => statusOf(url, { as: addressOf(n) }))
   expect(await Promise.all(refused)).toEqual(times(60, () => 404))
   const ask = (n: number) => statusOf(url, { bytes: HELD, as: addressOf(n) })
-  // One after the other: of several at the same time, HAProxy can let in more than there are places.
+  // In sequence, because HAProxy can admit more concurrent requests than there are slots.
   const first = ask(0)
   await expect.poll(refusing.arrived).toBe(1)
   const second = ask(1)
@@ -400,7 +399,7 @@ test.for<[whose: string, addressOf: (index: number) => string]>([
   expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
 })
 
-test('events whose body does not come take no places of other requests', async () => {
+test('events whose body does not arrive leave room for other requests', async () => {
   const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_STRANGERS: '1' }, [address, address])
   const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
   const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
@@ -426,9 +425,9 @@ test('an instance gets requests only while it is ready', async () => {
   await expect.poll(names).toEqual(new Set(['a', 'b']))
 })
 
-test('500 servers behind one address all sign in at the same time', async () => {
+test('500 service accounts behind one address sign in at the same time', async () => {
   const started = await openTestService({ env: { TRUST_PROXY: HOST, RATE_LIMIT_SCALE: '1' } })
-  // Room for them, and no waits that a busy machine could make too long. The limits of a network are those that are shipped.
+  // Enough room, and no timeouts that a busy machine could miss. The limits of a network are the shipped ones.
   const room = { MAX_CONNECTIONS: '1200', STRANGERS_CONNECTIONS: '1100', ANSWER_WITHIN: '100s' }
   const { url } = await openProxy({ ...room, INSTANCE_STRANGERS: '600' }, started.addresses.slice(0, 1))
   const owner = await started.addCompany()
@@ -446,12 +445,12 @@ test('500 servers behind one address all sign in at the same time', async () => 
   expect(await Promise.all(times(500, signIn))).toEqual(times(500, () => 200))
 })
 
-test('a reloaded proxy still knows the networks that it knew', async () => {
+test('a reloaded proxy keeps its known networks', async () => {
   const proving = await instance((_, answer) => answer.setHeader('x-network-proven', '1').end())
   const flags = ['-W']
   const { url, process, output } = await openProxy({ STRANGERS_CONNECTIONS: '1' }, [proving], { flags })
   const formers = () => output().match(/Former worker .* exited/g)?.length ?? 0
-  /** Of the network that was known, and of another one, beside a connection that has the place of strangers. */
+  /** Statuses for the known network and a new one, while a connection occupies the only slot for strangers. */
   async function statusesBeside() {
     const beside = open(url, '127.0.5.3')
     beside.write(KEY_SET.replace('Connection: close\r\n', ''))
@@ -460,7 +459,7 @@ test('a reloaded proxy still knows the networks that it knew', async () => {
     beside.destroy()
     return statuses
   }
-  // A process hands over once it has waited 5 s for what is handed over to it.
+  // A process hands its state over only after it has waited 5 s for the previous one's state.
   const reload = async () => {
     await expect.poll(() => statusOf(url, { from: '127.0.5.1' })).toBe(200)
     await new Promise((resolve) => setTimeout(resolve, 6_000))
@@ -473,7 +472,7 @@ test('a reloaded proxy still knows the networks that it knew', async () => {
 })
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some((one) => one.address === '::1'))
-test.skipIf(!hasIpv6)('the proxy listens on IPv4 and IPv6, and names clients by theirs', async () => {
+test.skipIf(!hasIpv6)("the proxy listens on IPv4 and IPv6, and forwards the client's address", async () => {
   const file = await readFile(resolve(import.meta.dirname, '../../deploy/haproxy.cfg'), 'utf8')
   const [, addresses = ''] = /PUBLIC_BIND "(.*) ssl/.exec(file) ?? []
   const echo = await instance(({ headers }, answer) => answer.end(headers['x-forwarded-for']))
@@ -484,7 +483,7 @@ test.skipIf(!hasIpv6)('the proxy listens on IPv4 and IPv6, and names clients by 
   }
 })
 
-test('TLS ends at the proxy, from version 1.2, and speaks HTTP/2', async () => {
+test('the proxy terminates TLS 1.2 or later, and supports HTTP/2', async () => {
   const { file, cert: ca } = await makeCertificate()
   const { url } = await openProxy({}, [address], { options: `ssl crt ${file} alpn h2,http/1.1` })
   const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {

@@ -10,13 +10,13 @@ import { openFolder } from '../support/cleanup.ts'
 import { createEmptyDatabase } from '../support/empty-database.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 
-/** The archive of a release, made as operators make it and started as they start it. */
+/** The archive of a release, created and started as operators do. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 const { start } = createServerProcesses(await createEmptyDatabase())
 
-test('a release is unpacked and started with what production installs, and serves its pages', async () => {
+test('an unpacked release starts with only production dependencies, and serves its pages', async () => {
   const folder = await openFolder()
   const clone = join(folder, 'clone')
   await execute('git', ['clone', '--quiet', PROJECT, clone])
@@ -25,7 +25,7 @@ test('a release is unpacked and started with what production installs, and serve
   const { stdout } = await makeRelease()
   const name = `dist/gatehouse-${manifest.version}`
   expect(stdout.replace(/^[0-9a-f]{64} {2}/gm, '')).toBe(`${name}.tar.gz\n${name}.cdx.json\n`)
-  // The same commit, the same bytes.
+  // The same commit results in the same bytes.
   expect((await makeRelease()).stdout).toBe(stdout)
 
   await execute('tar', ['-xzf', join(clone, `${name}.tar.gz`), '-C', folder])
@@ -34,7 +34,7 @@ test('a release is unpacked and started with what production installs, and serve
   // No test programs, and no examples (ASVS 15.2.3).
   const programs = (await readdir(join(unpacked, 'scripts'))).join(' ')
   expect(programs).toBe('admin admin.ts build.ts start with-node')
-  // What runs, and what the pages are built of (ASVS 15.1.2).
+  // Packages that run, and those that the pages are built from (ASVS 15.1.2).
   const bom = JSON.parse(await readFile(join(clone, `${name}.cdx.json`), 'utf8'))
   const purl = `pkg:npm/gatehouse@${manifest.version}`
   expect(bom).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { purl } } })
@@ -46,7 +46,7 @@ test('a release is unpacked and started with what production installs, and serve
   await execute('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unpacked })
   const service = await start(
     {
-      // The release of Node that a machine has to bring.
+      // Operators provide this release of Node.
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       NODE_ENV: 'production',
       MASTER_KEYS: `release:${randomBytes(32).toString('base64')}`,

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** The operator's guide: an alert that leads nowhere, or to a log line that does not exist, costs time in an outage. */
+/** In an outage, a broken link or a log line that does not exist costs operators time. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const guide = await readFile(join(PROJECT, 'deploy/README.md'), 'utf8')
@@ -15,7 +15,7 @@ const anchorOf = (heading: string) =>
     .replace(/[^\w\- ]/g, '')
     .replaceAll(' ', '-')
 
-test('each alert links to its own runbook, and each runbook has an alert', () => {
+test('each alert links to its own runbook, and the reverse', () => {
   const alerts = [...rules.matchAll(/^ {6}- alert: (\w+)$/gm)].map(([, name = '']) => name)
   const links = [...rules.matchAll(/^ {10}runbook_url: (\S+)$/gm)].map(([, url]) => url)
   const headings = [...runbooks.matchAll(/^### (.+)$/gm)].map(([, heading]) => heading)
@@ -31,7 +31,7 @@ test('runbooks quote log messages of the service', async () => {
   const source = texts.join('\n')
   const quoted = [...runbooks.matchAll(/"([^"]+)"/g)].map(([, message = '']) => message)
   expect(quoted.length).toBeGreaterThan(4)
-  // The end of an email is the last word of its message: see mail/sender.ts.
+  // In mail/sender.ts, the last word of the message is computed.
   const isLogged = (message: string) =>
     source.includes(`'${message}'`) || source.includes(`\`${message.replace(/\w+$/, '$')}{end}\``)
   expect(quoted.filter((message) => !isLogged(message))).toEqual([])

@@ -6,9 +6,9 @@ import { createBodyBudget, openBody } from '../../src/edge/bodies.ts'
 import { answersOn, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** The memory that bodies take before their requests are answered (ASVS 15.1.3, 15.2.2). */
+/** Bodies take limited memory until their requests get a response (ASVS 15.1.3, 15.2.2). */
 
-test('the body budget gives a /48 a quarter, leaves room for small bodies, and takes it back', () => {
+test('the body budget limits each /48 and keeps room for small bodies', () => {
   const budget = createBodyBudget()
   const megabyte = 1024 * 1024
   const overloaded = expect.objectContaining({ code: 'overloaded' })
@@ -22,7 +22,7 @@ test('the body budget gives a /48 a quarter, leaves room for small bodies, and t
   expect(budget.open('192.0.2.4', 0, 1_000).take(8 * megabyte)).toBe(true)
   expect(budget.open('192.0.2.5', 0, 1_000).take(1)).toBe(false)
   first.release()
-  // Of a finished request.
+  // This request has finished.
   expect(first.take(10)).toBe(false)
   expect(openLarge('2001:db8:1:2::', megabyte).take(megabyte)).toBe(true)
 })
@@ -51,7 +51,7 @@ const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repe
 const send = (from: string) =>
   service.send(admin.companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
 
-test('bodies of one network are held up to its share, then freed', async () => {
+test("a network's bodies are kept up to its share, then freed", async () => {
   const from = '192.0.2.1'
   const sockets = times(40, () => open(address))
   for (const socket of sockets) {
@@ -74,9 +74,9 @@ test('bodies of one network are held up to its share, then freed', async () => {
   expect((await send(from)).status).toBe(202)
 })
 
-test('chunked bodies count as they arrive, and are answered 503 without room', async () => {
+test('chunked bodies count as they arrive, and get 503 without room', async () => {
   const from = '192.0.2.3'
-  // A byte in each chunk takes more than its byte.
+  // One byte per chunk takes more memory than the bytes.
   const bytes = '1\r\n \r\n'.repeat(20_000)
   const sockets = times(4, () => open(address))
   const answers = sockets.map(answersOn)
@@ -92,7 +92,7 @@ test('chunked bodies count as they arrive, and are answered 503 without room', a
 test('bodies behind an open request are freed when their connection resets', async () => {
   const socket = open(address)
   socket.resume()
-  // The first request waits for its session's row, and the answer to the second one for that of the first.
+  // The first request waits for its session's row, and the second response waits for the first.
   const { accessToken, session } = await service.loginAs(admin)
   await service.db.transaction().execute(async (tx) => {
     await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
@@ -106,7 +106,7 @@ test('bodies behind an open request are freed when their connection resets', asy
   })
 })
 
-/** What becomes of the bytes of a body (ASVS 15.1.3, 15.2.2). */
+/** Bodies are freed once refused, and kept while they are read (ASVS 15.1.3, 15.2.2). */
 
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
 const MEGABYTE = 1024 * 1024
@@ -123,7 +123,7 @@ async function listen(handle: RequestListener): Promise<string> {
   return `http://127.0.0.1:${address.port}`
 }
 
-/** The chunks that somebody else listens for, as they arrive. A chunk whose memory was freed has no bytes left. */
+/** Chunks that other listeners get, as they arrive. Once its memory is freed, a chunk has no bytes left. */
 function chunksOf(message: IncomingMessage): Buffer[] {
   const chunks: Buffer[] = []
   message.prependListener('data', (chunk) => {
@@ -137,7 +137,7 @@ const lengthsOf = (chunks: Buffer[]) => new Set(chunks.map(({ byteLength }) => b
 test.each([
   ['beyond the limit of its route', 100_000, 0, 'payload_too_large'],
   ['without room for it', MEGABYTE, 16 * MEGABYTE - 100_000, 'overloaded'],
-])('a body %s is freed with all that arrived of it', async (_, limit, taken, code) => {
+])('a body %s is freed, with every chunk that arrived', async (_, limit, taken, code) => {
   const budget = createBodyBudget()
   budget.open('192.0.2.1', 0, 1_000).take(taken)
   const { promise, resolve } = Promise.withResolvers<{ refused: unknown; chunks: Buffer[] }>()

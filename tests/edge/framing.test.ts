@@ -21,7 +21,7 @@ const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 const CHUNKS = '2\r\n{}\r\n0\r\n\r\n'
 
 const malformed: Record<string, string | Buffer> = {
-  // A proxy that believed the other length would take the key set's request for a second one.
+  // A proxy that trusted the other length would take the key set's request for a second one.
   'Content-Length with Transfer-Encoding': post(`Content-Length: 4\r\n${CHUNKED}`, `0\r\n\r\n${keySet()}`),
   'Transfer-Encoding with Content-Length': post(`${CHUNKED}Content-Length: 4\r\n`, `0\r\n\r\n${keySet()}`),
   'two equal Content-Lengths': post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'),
@@ -91,7 +91,7 @@ test.for([
   expect(answers.map(({ status }) => status)).toEqual([200])
 })
 
-test('only requests before a defect on a connection are answered (RFC 9112, section 9.3.2)', async () => {
+test('only requests before a framing error get a response (RFC 9112, section 9.3.2)', async () => {
   const { accessToken, refreshToken } = await service.loginAs(admin)
   const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
   const refresh = `POST /api/auth/refresh HTTP/1.1\r\n${HOST}Authorization: Bearer ${refreshToken}\r\nContent-Length: 0\r\n\r\n`
@@ -111,11 +111,11 @@ test('only requests before a defect on a connection are answered (RFC 9112, sect
   }
 })
 
-test('a defect after the first bytes were answered gets one response (RFC 9112, section 9.3.2)', async () => {
+test('a framing error after an early response gets no second response (RFC 9112, section 9.3.2)', async () => {
   const early = `POST /api/auth/logout HTTP/1.1\r\n${HOST}${JSON_TYPE}${CHUNKED}\r\n`
   for (const [begin, rest, statuses] of [
     [keySet(), 'GARBAGE\r\n\r\n', [200, 400]],
-    // A request that was answered before its end gets no second answer.
+    // A request with an early response gets no second one.
     [early, 'zz\r\n', [401]],
   ] as const) {
     const socket = open(address)
@@ -125,7 +125,7 @@ test('a defect after the first bytes were answered gets one response (RFC 9112, 
     socket.write(rest)
     expect((await answers).map(({ status }) => status)).toEqual(statuses)
   }
-  // Nor does its early answer come in place of those of earlier requests.
+  // An early response does not overtake responses to earlier requests.
   const { accessToken } = await service.loginAs(admin)
   const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
   const answers = await exchange(address, `${guarded.repeat(7)}${early}zz\r\n`)
@@ -133,7 +133,7 @@ test('a defect after the first bytes were answered gets one response (RFC 9112, 
   expect([400, 401]).toContain(answers.at(-1)?.status)
 })
 
-test('CONNECT is answered 405 (ASVS 4.1.4)', async () => {
+test('CONNECT returns 405 (ASVS 4.1.4)', async () => {
   const [answer] = await exchange(address, `CONNECT other.example:443 HTTP/1.1\r\n${HOST}\r\n`)
   expect(answer && [answer.status, answer.headers['allow']]).toEqual([405, ''])
 })
@@ -150,7 +150,7 @@ test('slow senders get 408, while others are served (ASVS 13.1.2, RFC 9110 secti
   async function sendSlowly(start: string) {
     const socket = open(address)
     socket.write(start)
-    // A byte now and then keeps an idle timer from firing, but not the deadline.
+    // An occasional byte keeps an idle timer from firing, but not the deadline.
     const dripping = setInterval(() => socket.write(start && 'x'), 400)
     const answers = await answersOn(socket)
     clearInterval(dripping)
@@ -161,7 +161,6 @@ test('slow senders get 408, while others are served (ASVS 13.1.2, RFC 9110 secti
     Object.entries(headers).filter(([name]) => name.startsWith('access-control-'))
   const cors = corsOf(await service.call('/nothing', { headers: { origin: LISTED } }))
   expect(cors).toHaveLength(3)
-  // Others are served in the meantime.
   await service.loginAs(admin)
   const answers = await slow
   for (const [index, [name]] of starts.entries()) {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { createUnreadAnswers } from '../../src/edge/unread.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** Answers that clients do not take are not kept for long (ASVS 13.1.2, 15.1.3). */
+/** Responses that clients do not read are not kept for long (ASVS 13.1.2, 15.1.3). */
 
 const service = await openTestService()
 const [address = ''] = service.addresses
@@ -14,14 +14,14 @@ const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
 const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}\r\n`
 const OPENAPI = `GET /api/openapi.json ${HEAD}\r\n`
 
-/** A connection that reads a byte when it is told to. */
+/** A connection that reads one byte on demand. */
 function openReader(): Socket {
   const { hostname, port } = new URL(address)
   const onread = { buffer: Buffer.alloc(1), callback: () => false }
   return connect({ port: Number(port), host: hostname, onread }).on('error', () => {})
 }
 
-/** Sends requests until the answers fill what the system buffers. */
+/** Sends requests until the responses fill the system's buffers. */
 async function fill(socket: Socket): Promise<void> {
   for (let isFull = false; !isFull; ) {
     const [[, response]] = await Promise.all([once(server ?? socket, 'request'), socket.write(OPENAPI)])
@@ -83,7 +83,7 @@ test('each unread response has its own ten seconds', () => {
   expect(answers.connections).toBe(0)
 })
 
-test('the largest unread responses end first when all are too much', () => {
+test('the largest unread responses end first if the total is too large', () => {
   const answers = createUnreadAnswers(1_000)
   const sockets = [300, 500, 400, 0, 200].map(openSender)
   for (const socket of sockets) answers.add(socket)

@@ -2,20 +2,20 @@ import { describe, expect, test } from 'vitest'
 import { check } from '../../scripts/fault-test/checker/check.ts'
 import type { Operation, Part } from '../../scripts/fault-test/checker/history.ts'
 
-/** The checker of `npm run fault-test` finds each kind of violation, and accepts what is legal. */
+/** The checker of `npm run fault-test` must find each kind of violation, and accept legal histories. */
 
-/** Until so long after its end, an operation without an answer can happen. */
+/** How long after its end an operation without a response can still take effect. */
 const LATE_MS = 160
 const judge = (history: Operation[], feed: string[] = [], feedAtLast: string[] = []) =>
   check({ history, feed, feedAtLast }, ({ end }) => end + LATE_MS).map(({ what }) => what)
 
-/** From `begin` on for one millisecond, or for as long as it is given. */
+/** Starts at `begin` and lasts one millisecond, unless `seen` has a different end. */
 function operation(begin: number, parts: Part[], seen: Partial<Operation> = {}): Operation {
   const usual = { client: 'one', what: 'any', outcome: 'ok', code: '', status: 200 } as const
   return { ...usual, begin, end: begin + 1, parts, ...seen }
 }
 
-/** One after the other: a part, or one with what was seen. */
+/** Operations in sequence. Each is a part, or a part and the client's observations. */
 type Step = Part | [Part | Part[], Partial<Operation>]
 const inTurn = (...steps: Step[]) =>
   steps.map((step, n) =>
@@ -24,7 +24,7 @@ const inTurn = (...steps: Step[]) =>
 const refused = (part: Part | Part[], code: string): Step => [part, { outcome: 'refused', code }]
 const LOST = { outcome: 'unknown', status: 503 } as const
 const lost = (part: Part | Part[]): Step => [part, LOST]
-/** Two at the same time, after `first`. */
+/** Two concurrent operations, after `first`. */
 const together = (first: Part[], one: Part, other: Part) => [
   ...inTurn(...first),
   operation(11, [one], { end: 19 }),
@@ -131,14 +131,14 @@ const ILLEGAL: Record<string, Operation[]> = {
   'a token that was never used is refused': inTurn(refused(token('consume'), 'invalid_request')),
   'a revoked token works': inTurn(token('revoke'), token('consume')),
   'a client is blamed for a fault': inTurn(refused([], 'permission_denied')),
-  'a client gets the answer to a different request': inTurn([[], { isOther: true }]),
-  'a fault is answered with 500': inTurn([[], { ...LOST, status: 500 }]),
+  'a client gets the response to a different request': inTurn([[], { isOther: true }]),
+  'a fault returns 500': inTurn([[], { ...LOST, status: 500 }]),
 }
 
-describe('the checker rejects a history in which', () => {
-  test.each(Object.entries(ILLEGAL))('%s', (_, history) => {
+describe('illegal histories', () => {
+  test.each(Object.entries(ILLEGAL))('the checker rejects: %s', (_, history) => {
     expect(judge(history)).toHaveLength(1)
-    // In any order, and beside something legal.
+    // In any order, and with a legal operation.
     const beside = [...history, operation(1, [{ kind: 'token', id: 'other', act: 'consume' }])]
     expect(judge(beside.toReversed())).toHaveLength(1)
   })
@@ -162,7 +162,7 @@ const LEGAL: Record<string, Operation[]> = {
     refresh('t0', 't1', 'k'),
     refresh('t1', 't2', 'l'),
   ),
-  'a spent token with a different key is theft': inTurn(
+  'a used token with a different key is theft': inTurn(
     ...[open, refresh('t0', 't1', 'k')],
     refused(refresh('t0', null, 'l'), 'refresh_reuse'),
   ),
@@ -171,7 +171,7 @@ const LEGAL: Record<string, Operation[]> = {
     refused(refresh('t0', null, 'k'), 'refresh_token_reused'),
     use,
   ),
-  'an event conflicts with what is stored': inTurn(
+  'an event conflicts with the stored one': inTurn(
     send('e', 'a', true),
     refused(send('e', 'b', null, true), 'event_id_conflict'),
   ),
@@ -190,13 +190,17 @@ const LEGAL: Record<string, Operation[]> = {
   'a lost token is used': inTurn(lost(token('consume')), refused(token('consume'), 'invalid_request')),
 }
 
-describe('the checker accepts a history in which', () => {
-  test.each(Object.entries(LEGAL))('%s', (_, history) => expect(judge(history)).toEqual([]))
+describe('legal histories', () => {
+  test.each(Object.entries(LEGAL))('the checker accepts: %s', (_, history) =>
+    expect(judge(history)).toEqual([]),
+  )
 })
 
-describe('the checker rejects a feed', () => {
+describe('feeds', () => {
   test.each([
     ['that loses what it has returned', ['one', 'two'], ['two']],
     ['that moves what it has returned', ['one', 'two'], ['two', 'one']],
-  ])('%s', (_, feed, feedAtLast) => expect(judge([], feed, feedAtLast)).toHaveLength(1))
+  ])('the checker rejects a feed %s', (_, feed, feedAtLast) =>
+    expect(judge([], feed, feedAtLast)).toHaveLength(1),
+  )
 })

@@ -5,7 +5,7 @@ import { FAULTS } from '../../scripts/fault-test/faults/list.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { startProgram } from '../support/program.ts'
 
-/** Its command line only. The fault test itself runs in its own file. */
+/** Covers only the command line. The fault test itself runs in fault.system.test.ts. */
 
 const run = (args: string[]) => startProgram('fault-test.ts', args).ended
 
@@ -13,7 +13,7 @@ test.each([
   ['--faults latency,earthquake', 'Unknown fault: earthquake.'],
   ['--cluster --faults latency', 'Unknown fault: latency.'],
   ['--seconds 0', '--seconds must be a whole number above 0 and at most 600, not 0'],
-])('%s is refused with a sentence', async (line, sentence) => {
+])('%s is refused with an explanation', async (line, sentence) => {
   const { code, stdout, stderr } = await run(line.split(' '))
   expect([code, stdout]).toEqual([1, ''])
   expect(stderr).toContain(sentence)
@@ -26,7 +26,7 @@ test('the help names every fault', async () => {
   for (const name of Object.keys({ ...FAULTS, ...CLUSTER_FAULTS })) expect(stdout).toContain(`\n  ${name} `)
 })
 
-test('a seed repeats its plan, which has each fault before any twice', () => {
+test('a seed repeats its plan, which has every fault before any repeats', () => {
   const names = Object.keys(FAULTS)
   const lasting = { least: 1_000, more: 5_000 }
   const plan = (seed: string) => [...planFaults(createRandom(seed), names, lasting).take(2 * names.length)]

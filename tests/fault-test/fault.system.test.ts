@@ -8,7 +8,7 @@ import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openPair } from '../../scripts/fault-test/target/pair.ts'
 import { copyProject } from '../../scripts/kit/checkout.ts'
 
-/** The fault test itself: each fault once on the real thing, and copies of it that break a promise. */
+/** Runs each fault on the real service, and on copies that break a promise. */
 
 const OPTIONS = {
   seed: 'slow',
@@ -29,7 +29,7 @@ test('no fault breaks a promise, and none ends the service (ASVS 16.5.3)', async
   expect(result.faults.filter(({ backMs }) => !Number.isFinite(backMs))).toEqual([])
 })
 
-/** What is replaced where, and how the violation begins. */
+/** The fragment that is replaced in a file, and how the violation's report begins. */
 interface Break {
   file: string
   fragment: string
@@ -61,13 +61,13 @@ const NOT_ON_DISK: Break = {
 const MOST_RUNS = 4
 
 test.each<[name: string, breaks: Break[], fault: string]>([
-  ['spent refresh tokens work again, and events are replaced', [SPENT, REPLACED_EVENT], 'latency'],
+  ['used refresh tokens work again, and events are replaced', [SPENT, REPLACED_EVENT], 'latency'],
   ['a commit is acknowledged before it is on disk', [NOT_ON_DISK], 'postgres-killed'],
 ])('the fault test finds that %s', async (_, breaks, fault) => {
   await using cleanup = new AsyncDisposableStack()
   const project = await copyProject(cleanup)
   for (const one of breaks) await replaceOnce(project, one)
-  // Clients run into each by chance.
+  // Clients hit each violation only by chance.
   const found: string[] = []
   const isFound = (one: Break) => found.some((what) => one.found.test(what))
   for (let run = 1; run <= MOST_RUNS && !breaks.every(isFound); run += 1) {

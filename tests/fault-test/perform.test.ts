@@ -6,7 +6,7 @@ import { openNotes, perform } from '../../scripts/fault-test/clients/perform.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { openClient } from '../../scripts/kit/client.ts'
 
-/** What clients of `npm run fault-test` take an answer for. */
+/** How clients of `npm run fault-test` judge responses. */
 
 async function ask(status: number, type: string, body: string) {
   await using cleanup = new AsyncDisposableStack()
@@ -32,7 +32,7 @@ test.each([502, 503, 504])('a proxy page with status %i counts as no response', 
   expect(await ask(status, 'text/html', '<h1>Sorry</h1>')).toEqual({ outcome: 'unknown', violations: [] })
 })
 
-test('an error of the service or a page instead is a violation', async () => {
+test('an error from the service, or a page instead, is a violation', async () => {
   const { violations } = await ask(500, 'application/problem+json', '{"code":"internal_error"}')
   expect(violations).toEqual(['POST /auth/logout returned 500'])
   await expect(ask(404, 'text/html', '<h1>Lost</h1>')).rejects.toThrow()

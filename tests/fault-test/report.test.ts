@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Operation } from '../../scripts/fault-test/checker/history.ts'
 import { findBrokenLimits, withRecovery } from '../../scripts/fault-test/run/report.ts'
 
-/** What `npm run fault-test` reports of a service that was right, but slow. */
+/** Reports of `npm run fault-test` about a service that was correct, but slow. */
 
 const FAULT = { name: 'fault', from: 10_000, to: 20_000, complaints: [] }
 
@@ -15,8 +15,8 @@ test.each([
   [1, 500],
   [2, 3_000],
   [3, Number.POSITIVE_INFINITY],
-])('a service is back after a change was acknowledged on each way to it: %i of them', (ways, backMs) => {
-  // In no order, beside what changes nothing.
+])('recovery requires an acknowledged change on each of %i ways', (ways, backMs) => {
+  // In no particular order, with an operation that changes nothing.
   const history = [write(26_000, 0), write(9_900, 0), write(23_000, 1), write(20_500, 0)]
   const read = { ...write(20_100, 1), what: 'GET /any' }
   expect(withRecovery(FAULT, [...history, read], ways)).toMatchObject({ backMs, longestGapMs: 10_500 })

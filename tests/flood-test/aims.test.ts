@@ -10,7 +10,7 @@ import {
 } from '../../scripts/flood-test/aims.ts'
 import { ipv4Networks, ipv6Networks } from '../../scripts/flood-test/networks.ts'
 
-/** What the flood test judges by, and where its requests come from. */
+/** Criteria of the flood test, and the sources of its requests. */
 
 const MB = 2 ** 20
 
@@ -40,7 +40,7 @@ test('bytes count by the share of the rows that the flood writes', () => {
   expect(isMet(megabytesInAnHourBelow(8), figures)).toBe(false)
 })
 
-test('a wrong status for attackers misses the aim; a connection error does not', () => {
+test('a wrong status for attackers misses the aim, connection errors do not', () => {
   const aim = answered(401, 503)
   expect(isMet(aim, { attack: { sent: 3, '401': 1, '503': 1, ECONNRESET: 1 } })).toBe(true)
   expect(isMet(aim, { attack: { sent: 3, '401': 2, '200': 1 } })).toBe(false)

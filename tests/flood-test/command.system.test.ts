@@ -6,14 +6,14 @@ import { FLOODS } from '../../scripts/flood-test/floods.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { startProgram } from '../support/program.ts'
 
-/** Floods that differ from others only in their number of networks are run by hand. */
+/** Run by hand, because they differ from others only in the number of networks. */
 const BY_HAND = ['sign-ins-1', 'sign-ins-1000', 'sign-ins-5000', 'signatures-1', 'mail-100']
 const CHOSEN = Object.keys(FLOODS).filter((name) => !BY_HAND.includes(name))
 
 const start = (line: string) =>
   startProgram('flood-test.ts', line.split(' '), { DATABASE_URL: inject('serverUrl') })
 
-test('in each kind of flood, the service survives, and statuses, rows, and memory stay in bounds', async () => {
+test('the service survives each flood, with statuses, rows, and memory in bounds', async () => {
   const json = join(await openFolder(), 'report.json')
   const { code, stdout, stderr } = await start(`--flood ${CHOSEN} --duration 1 --json ${json}`).ended
   expect(stderr).not.toContain('Error')
@@ -22,7 +22,7 @@ test('in each kind of flood, the service survives, and statuses, rows, and memor
   const missed = figures.flatMap(({ flood, findings }) =>
     findings.filter(({ isMet }) => !isMet).map((finding) => ({ flood, ...finding })),
   )
-  // What only a slow machine misses is for those who run the flood test by hand.
+  // Aims that only a slow machine misses matter only when run by hand.
   expect(missed.filter(({ isOfSpeed }) => !isOfSpeed)).toEqual([])
   expect(code).toBe(missed.length > 0 ? 1 : 0)
   const succeeded = figures.flatMap(({ before, during }) =>
@@ -34,7 +34,7 @@ test('in each kind of flood, the service survives, and statuses, rows, and memor
   expect(stdout).toMatch(/^sign-in, known network +\d+\/\d+ .*%/m)
 })
 
-test('an unknown flood is refused with a sentence', async () => {
+test('an unknown flood is refused with an explanation', async () => {
   const { code, stderr } = await start('--flood rain').ended
   expect([code, stderr.split('\n')[0]]).toEqual([1, expect.stringContaining('Unknown flood: rain.')])
 })

@@ -22,7 +22,7 @@ import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
 import { keySetRoutes } from '../../src/token/routes.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** Every route that an app registers, automatic HEAD routes too: Fastify announces each new instance. */
+/** Every route of an app, with automatic HEAD routes. Fastify announces each new instance. */
 type Route = { method: string; url: string }
 const routesOf = new Map<FastifyInstance, Route[]>()
 
@@ -58,7 +58,7 @@ test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2
     'GET /api/openapi.json 200',
     'HEAD /api/.well-known/jwks.json 200',
     'HEAD /api/openapi.json 200',
-    // Of CORS: an OPTIONS that is no preflight of a listed origin goes on to the answer for unknown paths.
+    // CORS passes an OPTIONS request that is not a preflight of a listed origin to the handler of unknown paths.
     'OPTIONS * 404',
     'POST /api/auth/companies/remind 400',
     'POST /api/auth/email/confirm 400',
@@ -66,7 +66,7 @@ test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2
     'POST /api/auth/invitations/preview 400',
     'POST /api/auth/login 400',
     'POST /api/auth/login/passkey 400',
-    // Everybody gets a challenge that nobody has to remember.
+    // Anyone gets a challenge, because nothing is stored for it.
     'POST /api/auth/login/passkey/options 200',
     'POST /api/auth/login/second-factor 400',
     'POST /api/auth/password/forgot 400',
@@ -77,7 +77,7 @@ test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2
     'POST /api/auth/verify-email 400',
     'POST /api/auth/verify-email/resend 400',
   ])
-  // What else there is are files, the same for everybody.
+  // All other routes are files, the same for everyone.
   const files = routes.filter((route) => !isOfInterface(route))
   expect(files.length).toBeGreaterThan(10)
   for (const { method, url } of files) {
@@ -90,13 +90,13 @@ test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2
     expect([answers[0]?.status, one === other]).toEqual([200, true])
     expect(answers[0]?.headers.get('set-cookie')).toBeNull()
   }
-  // The routes that were called include guarded ones, HEAD routes among them.
+  // The routes called above include guarded ones, and HEAD routes.
   expect(routes).toContainEqual({ method: 'HEAD', url: '/api/auth/session' })
   expect(routes).toContainEqual({ method: 'POST', url: '/api/events/ingest' })
 })
 
-describe('the platform listener:', () => {
-  test('all platform routes but the document require a credential (ASVS 8.2.1, 8.3.1)', async () => {
+describe('the platform listener', () => {
+  test('all platform routes except the document require a credential (ASVS 8.2.1, 8.3.1)', async () => {
     expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
       'GET /events',
       'GET /openapi.json',
@@ -120,7 +120,7 @@ describe('the platform listener:', () => {
       expect([route, answer.status]).toEqual([route, 404])
     }
     for (const route of platformRoutes) {
-      // Each has a document of its own.
+      // Each listener has its own document.
       for (const prefix of route.url === '/openapi.json' ? [''] : ['', '/api']) {
         const { status } = await fetch(`${service.addresses[0]}${prefix}${pathOf(route)}`, route)
         expect([route, prefix, status]).toEqual([route, prefix, 404])
@@ -129,7 +129,7 @@ describe('the platform listener:', () => {
   })
 })
 
-describe('plugins (ASVS 8.3.1):', () => {
+describe('plugins (ASVS 8.3.1)', () => {
   const nothing: FastifyPluginCallback = (_app, _options, done) => done()
   const guards = [
     'public-guard',
@@ -151,20 +151,20 @@ describe('plugins (ASVS 8.3.1):', () => {
     ['the OpenAPI document', (app) => app.register(openapiRoutes), /public-guard/],
     ['refresh', (app) => app.register(refreshRoutes, nothingYet), /tokens/],
     ['logout', (app) => app.register(logoutRoutes, nothingYet), /credential-guard/],
-    ['the mailed links of an account', (app) => app.register(accountLinkRoutes, nothingYet), /public-guard/],
+    ["an account's emailed links", (app) => app.register(accountLinkRoutes, nothingYet), /public-guard/],
     ['the current session', (app) => app.register(currentSessionRoutes, nothingYet), /session-guard/],
-    ['recent proof', (app) => app.register(reauthenticateRoutes, nothingYet), /session-guard/],
+    ['re-authentication', (app) => app.register(reauthenticateRoutes, nothingYet), /session-guard/],
     [
       'second factors',
       (app) => app.register(secondFactorRoutes, nothingYet),
       /recent-authentication-guard|session-guard/,
     ],
-    ['the policy', (app) => app.register(policyRoutes, nothingYet), /permission-guard/],
-    ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /enrolment-guard|session-guard/],
-    ['the own account', (app) => app.register(accountRoutes, nothingYet), /enrolment-guard|session-guard/],
+    ['the second-factor policy', (app) => app.register(policyRoutes, nothingYet), /permission-guard/],
+    ['user sessions', (app) => app.register(ownSessionRoutes, nothingYet), /enrolment-guard|session-guard/],
+    ["a user's account", (app) => app.register(accountRoutes, nothingYet), /enrolment-guard|session-guard/],
     ['signing secret', (app) => app.register(signingSecretRoutes, nothingYet), /permission-guard/],
     ['events', (app) => app.register(ingestRoutes, nothingYet), /signature-guard/],
-    ['the guard of second factors', (app) => app.register(enrolmentGuard), /session-guard/],
+    ['the second-factor guard', (app) => app.register(enrolmentGuard), /session-guard/],
     ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /enrolment-guard/],
     ['introspection', (app) => app.register(introspectionRoutes, nothingYet), /client-guard|scope-guard/],
     ['forward authentication', (app) => app.register(verifyRoutes), /enrolment-guard|session-guard/],
@@ -177,7 +177,7 @@ describe('plugins (ASVS 8.3.1):', () => {
 
   test.for(rows)('the service does not start with %s outside its guard', async ([, register, missing]) => {
     const app = fastify()
-    // Guards that stand in another scope guard nothing here.
+    // Guards in a different scope have no effect here.
     app.register(async (scope) => {
       for (const guard of guards) await scope.register(guard)
     })

@@ -5,7 +5,7 @@ import { cutOff } from '../support/postgres.ts'
 import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService, times, useSharedService } from '../support/test-service.ts'
 
-/** The headers of every response, those of CORS among them (ASVS 3.4.2). */
+/** Headers of every response, including CORS (ASVS 3.4.2). */
 
 const LISTED = 'https://app.example.com'
 const OTHER_LISTED = 'https://admin.example.com'
@@ -27,7 +27,7 @@ async function sendRaw(head: string, headers: Headers): Promise<Headed> {
   return answer
 }
 
-/** Every way in which a response comes about. */
+/** Every kind of response. */
 const answers: Record<string, (headers: Headers) => Promise<Headed>> = {
   '200 of a sign-in': (headers) => service.login(admin, { headers }),
   '200 of a HEAD': (headers) => service.call('/auth/session', { method: 'HEAD', token, headers }),
@@ -103,8 +103,8 @@ test.for([
   ['an unknown path', '/nothing', 404],
   ['a broken escape', '/%zz', 400],
   ['a long ID', `/auth/sessions/${'a'.repeat(300)}`, 405],
-] as const)('a preflight for %s allows listed origins the headers it names', async ([, path, status]) => {
-  // Tracing libraries of pages add the last three.
+] as const)('a preflight for %s allows listed origins the requested headers', async ([, path, status]) => {
+  // Tracing libraries of web pages add the last three.
   const names = 'authorization,content-type,x-session-id,traceparent,baggage,sentry-trace'
   const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': names }
   const preflight = (origin: string) =>
@@ -122,14 +122,14 @@ test.for([
   expectCommonHeaders(refusal)
 })
 
-test('the key set and the OpenAPI document can be cached for 5 minutes', async () => {
+test('the key set and OpenAPI document can be cached for 5 minutes', async () => {
   for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
     for (const method of ['GET', 'HEAD']) {
       const { status, headers } = await service.call(path, { method })
       expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
       expectCommonHeaders({ status, headers: { ...headers, 'cache-control': 'no-store' } })
     }
-    // Their refusals cannot.
+    // Refusals cannot be cached.
     expect((await service.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
   }
 })
@@ -142,7 +142,7 @@ test('each response has a new ID, never one that the client sent (ASVS 16.4.1)',
   expect(ids).not.toContain('canary')
 })
 
-test('an unforeseen fault has details only in the log, without values (ASVS 16.2.5, 16.5.1, 16.5.4)', async () => {
+test('an unexpected fault has details only in the log, without values (ASVS 16.2.5, 16.5.1, 16.5.4)', async () => {
   const broken = await openTestService()
   const person = await broken.addCompany()
   const key = await broken.newSecret(person)
@@ -164,7 +164,7 @@ test('an unforeseen fault has details only in the log, without values (ASVS 16.2
   expect(broken.logs.join('')).not.toContain('c4n4ry')
 })
 
-test('requests are answered 503 with Retry-After while the database is away (ASVS 16.5.2)', async () => {
+test('requests return 503 with Retry-After while the database is away (ASVS 16.5.2)', async () => {
   const cut = await openTestService()
   const person = await cut.addCompany()
   const secret = await cut.newSecret(person)
@@ -183,7 +183,7 @@ test('requests are answered 503 with Retry-After while the database is away (ASV
   }
 })
 
-test('an origin is listed only if it is the same in every character (ASVS 3.4.2)', async () => {
+test('an origin must match a listed one exactly (ASVS 3.4.2)', async () => {
   const ask = (origin: string) => service.call('/nothing', { headers: { origin } })
   const others =
     'null * http://app.example.com https://app.example.com:8443 https://app.example.com.evil.example ' +
@@ -200,7 +200,7 @@ test('no origin is listed without DASHBOARD_ORIGINS (ASVS 3.4.2)', async () => {
     expect(corsOf(await closed.call('/auth/session', { method, headers }))).toEqual([])
 })
 
-test('every limited route states its limit, and answers 429 beyond it (ASVS 2.4.1, RFC 6585 section 4)', async () => {
+test('every limited route states its limit, and returns 429 beyond it (ASVS 2.4.1, RFC 6585 section 4)', async () => {
   const WINDOW = 3600
   const limits = {
     'sign-in-failures': 2,

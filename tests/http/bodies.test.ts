@@ -28,7 +28,7 @@ const logOut = sender('/auth/logout', token)
 const regenerate = sender('/auth/webhook-secret/regenerate', token)
 const get = (path: string) => service.call(path, { method: 'GET', token })
 
-/** Routes with a body of their own, with an optional one, and with none. */
+/** Routes with their own body, with an optional one, and without one. */
 const routes = [sendEvents, logIn, regenerate, logOut, sender('/auth/refresh', refreshToken)]
 for (const path of ['/auth/webhook-secret/status', '/auth/password/change']) routes.push(sender(path, token))
 for (const path of ['register', 'verify-email', 'verify-email/resend', 'password/forgot', 'password/reset'])
@@ -81,7 +81,7 @@ test('an unknown field is refused by its name (ASVS 15.3.3)', async () => {
   }
 })
 
-test('the wrong field of an event is named, also in a batch (ASVS 2.2.1)', async () => {
+test('an invalid field of an event is named, even in a batch (ASVS 2.2.1)', async () => {
   const good = { type: 'a', data: {} }
   const rows: [wrong: object, path: string, message: RegExp][] = [
     [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
@@ -113,11 +113,11 @@ test.for([
   ...['application/json; charset=utf-16', 'application/json;charset=iso-8859-1'],
   ...['application/json; charset=utf-8; charset=utf-16', 'application/json; version=1; charset="utf-16"'],
   'application/json; version',
-])('a body of the type %j is answered 415 (ASVS 4.1.1)', async (type) => {
+])('a body of type %j returns 415 (ASVS 4.1.1)', async (type) => {
   expectProblem(await logIn('{}', { 'content-type': type }), unsupported)
 })
 
-test('a body without a type, or with an encoding, is answered 415', async () => {
+test('a body without a type, or with an encoding, returns 415', async () => {
   expectProblem(await logIn('{}', {}), unsupported)
   expectProblem(await logIn(gzipSync('{}'), { ...JSON_TYPE, 'content-encoding': 'gzip' }), unsupported)
   expectProblem(await logIn('{}', { ...JSON_TYPE, 'content-encoding': 'x' }), unsupported)
@@ -178,7 +178,7 @@ test.for(queries.split(' '))('a logout with the query %s is refused (ASVS 15.3.7
   expectProblem(await service.call(`/auth/logout?${query}`, { token }), [400, 'invalid_request'])
 })
 
-test('an unknown path is answered 404, whatever its body', async () => {
+test('an unknown path returns 404, whatever its body', async () => {
   const nothing = [404, 'not_found'] as const
   const paths = ['', '/', '/auth/login/', '/auth//login', '/AUTH/login', '/auth/login%2f']
   for (const path of paths) expectProblem(await service.call(path), nothing)
@@ -189,7 +189,7 @@ test('an unknown path is answered 404, whatever its body', async () => {
 test.for([
   ['/auth/login', 'POST'],
   ['/auth/members', 'GET, HEAD, POST'],
-  // An invitation is deleted by its ID, which is in the same position.
+  // DELETE applies to an invitation's ID in the same position.
   ['/auth/invitations/preview', 'DELETE, POST'],
   ['/.well-known/jwks.json', 'GET, HEAD'],
 ] as const)('%s allows only %s (ASVS 4.1.4, RFC 9110 section 15.5.6)', async ([path, allow]) => {
@@ -204,7 +204,7 @@ test.for([
 test.for([
   ['/api/auth/login', 'POST'],
   ['/api/nothing', ''],
-] as const)('TRACE %s is answered 405 and echoes nothing (ASVS 13.4.4)', async ([path, allow]) => {
+] as const)('TRACE %s returns 405 and echoes nothing (ASVS 13.4.4)', async ([path, allow]) => {
   const head = `TRACE ${path} HTTP/1.1\r\nHost: x\r\nX-Canary: canary\r\nConnection: close\r\n\r\n`
   const [answer] = await exchange(address, head)
   expect([answer?.status, answer?.headers['allow']]).toEqual([405, allow])

@@ -9,10 +9,10 @@ import { startProgram } from '../support/program.ts'
 const PROJECT = resolve(import.meta.dirname, '../..')
 const LINTER = resolve(PROJECT, 'node_modules/@redocly/cli/bin/cli.js')
 
-test('the documentation is one self-contained page, created without a database (ASVS 2.1.1)', async () => {
+test('the documentation is one self-contained page, built without a database (ASVS 2.1.1)', async () => {
   const page = join(await openFolder(), 'page.html')
   const variables = {
-    // It asks for none of what the service needs then.
+    // In production, the service would require more than this.
     NODE_ENV: 'production',
     PUBLIC_URL: 'https://auth.gatehouse.test',
     LIMIT_REFRESH: '17/61',
@@ -29,7 +29,7 @@ test('the documentation is one self-contained page, created without a database (
     '1111111 s after sign-in',
   ])
     expect(html).toContain(text)
-  // Nothing is loaded, and the page could not load anything.
+  // The page loads nothing, and its policy would not allow it.
   expect(html).toMatch(/<meta http-equiv="Content-Security-Policy" content="default-src 'none';/)
   expect(html).not.toMatch(/<(?:script|img|iframe|link)[^>]*\s(?:src|href)=/)
   const addresses = html.match(/https?:\/\/[a-z\d-]+(?:\.[a-z\d-]+)+/gi) ?? []

@@ -7,7 +7,7 @@ import { openDoor } from '../support/door.ts'
 import { forge, openForge } from '../support/forge.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The code in the OpenAPI document, run as a reader would: copied, in a project that has its libraries. */
+/** Runs the code of the OpenAPI document as a reader would: copied, in a project that has its libraries. */
 
 const { origin, lead } = await openDoor()
 const service = await openTestService({ env: { PUBLIC_URL: origin } })
@@ -18,7 +18,6 @@ const chapterOf = (title: string): string => description.split(`## ${title}\n`)[
 const folder = await openFolder()
 await symlink(resolve(import.meta.dirname, '../../node_modules'), join(folder, 'node_modules'))
 
-/** What the code of a chapter exports. */
 async function run(title: string) {
   const [, code = ''] = /```js\n([\s\S]+?)```/.exec(chapterOf(title)) ?? []
   const file = join(folder, `${title.replaceAll(' ', '-')}.mjs`)

@@ -11,7 +11,7 @@ import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses, type Running, SERVER } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** A reader of the log can stand still: then lines can be lost, requests cannot. */
+/** If the reader of the log stalls, log lines can be lost, but requests cannot. */
 
 const testService = await openTestService()
 const { start, launch } = createServerProcesses(testService.url)
@@ -20,7 +20,7 @@ const COMMAND = `${process.execPath} ${SERVER}`
 
 type Service = Pick<Running, 'address' | 'ops'>
 
-/** Sends requests, some at a time; each writes a log line. Returns how many were answered as expected. */
+/** Sends concurrent requests, each with a log line. Returns how many got the expected response. */
 async function sendRequests({ address }: Service, count: number): Promise<number> {
   let answered = 0
   const send = async () => {
@@ -43,7 +43,7 @@ async function linesLost({ ops }: Service): Promise<number> {
   return Number(lost)
 }
 
-/** Fills whatever takes the lines, and what the process keeps, at some 200 bytes a line. */
+/** Fills the pipe and the buffer of the process, at about 200 bytes a line. */
 const MORE_THAN_FITS = 9_000
 
 async function expectCalm(service: Service): Promise<void> {
@@ -52,7 +52,7 @@ async function expectCalm(service: Service): Promise<void> {
   expect(await linesLost(service)).toBeGreaterThan(500)
 }
 
-/** Reads again, and expects that no more lines are lost, and that those that were written are whole. */
+/** Resumes reading, and expects that no more lines are lost and that written lines are whole. */
 async function expectFlow(service: Service, lines: () => string[]): Promise<void> {
   await expect
     .poll(async () => {
@@ -68,7 +68,6 @@ async function expectFlow(service: Service, lines: () => string[]): Promise<void
 
 const linesOf = (text: string) => text.split(/\r?\n/).slice(0, -1)
 
-/** Starts a process that writes its log to an open file. */
 async function startInto(file: number): Promise<Running> {
   const { env, address, ops, platform } = await findServicePlaces()
   const service = await launch(env, ['ignore', file, 'pipe'])
@@ -89,7 +88,7 @@ test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', asy
   const log = new Socket({ fd: reader }).setEncoding('utf8').on('data', (text: string) => chunks.push(text))
   await expectFlow(service, () => linesOf(chunks.join('')))
 
-  // It stands still again, and does not keep the process from ending.
+  // A reader that stalls again does not delay the end of the process.
   log.pause()
   await sendRequests(service, MORE_THAN_FITS)
   service.child.kill('SIGTERM')
@@ -99,7 +98,7 @@ test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', asy
 
 const onLinux = test.runIf(process.platform === 'linux')
 onLinux('a paused terminal loses lines, but no request (ASVS 16.5.2)', async () => {
-  // script(1) gives it a terminal, and stands still when its own output is not read.
+  // script(1) provides a terminal, and stalls while its own output is not read.
   const service = await start({}, ['ignore', 'pipe', 'pipe'], ['script', '-qefc', COMMAND, '/dev/null'])
   service.child.stdout?.pause()
   await expectCalm(service)
@@ -107,7 +106,7 @@ onLinux('a paused terminal loses lines, but no request (ASVS 16.5.2)', async () 
   await expectFlow(service, () => linesOf(service.output()))
 })
 
-/** Expects that requests are answered without a log, and that the process ends. */
+/** Requests must get responses without a log, and the process must end. */
 async function expectCalmEnd({ child, exit, ...service }: Running): Promise<void> {
   expect(await sendRequests(service, 500)).toBe(500)
   await expect.poll(() => linesLost(service)).toBeGreaterThan(0)

@@ -19,7 +19,7 @@ const viewerToken = (await service.loginAs(viewer)).accessToken
 const { companyId, userId } = admin
 const event = { type: 'a', data: {} }
 
-/** What the log line of a request says about whose it was, and how it ended. */
+/** Expects the owner and the outcome of a request in its log line. */
 async function expectLine(asking: Promise<Answer>, expected: Line): Promise<void> {
   const [line = {}] = await linesAbout(service, await asking)
   const { companyId, userId, sessionId, memberId, isLive, code, reason } = line
@@ -76,7 +76,7 @@ test('the log has one line about bytes that are not HTTP', async () => {
   expect(await linesAbout(service, answer)).toEqual([line])
 })
 
-test('the log names the user of an ended session or an expired token', async () => {
+test('the log names the user behind an ended session or expired token', async () => {
   const { companyId, userId, ...person } = await service.addCompany()
   const { accessToken, session } = await service.loginAs({ companyId, ...person })
   const cookie = await service.cookieOf({ companyId, userId, ...person })
@@ -89,7 +89,7 @@ test('the log names the user of an ended session or an expired token', async () 
   await expectLine(service.getSession({ token: accessToken }), expired)
 })
 
-test('platform requests log their session, and whether it is live', async () => {
+test('platform requests log their session, and whether it is active', async () => {
   const client = await addClient(service)
   const person = await service.addCompany()
   const { accessToken, refreshToken, session } = await service.loginAs(person)
@@ -120,7 +120,7 @@ test('platform requests log their session, and whether it is live', async () => 
   await expectLine(introspect(service, client, accessToken), expired)
 })
 
-test('the log names the member that a change concerns', async () => {
+test('the log names the member that a change affects', async () => {
   const person = await service.addCompany()
   const { companyId } = person
   const { userId, email } = await service.addUser(person)
@@ -169,7 +169,7 @@ test('no log line holds a secret or an injected line (ASVS 14.2.1, 16.2.5, 16.4.
     quiet.send(person.companyId, key, { type: 'a', data: { secret: canary() }, ...fields }, { headers })
   const headers = 'user-agent x-forwarded-for forwarded x-real-ip x-request-id host traceparent'.split(' ')
   const raw = (bytes: string) => exchange(own, bytes)
-  /** The example of an operation with a secret in place of each text, whose prefix and domain stay. */
+  /** Sends an operation's example with a secret in each text, whose prefix and domain stay. */
   const sendSecrets = ({ method, path, operation }: (typeof operations)[number]) => {
     const example = operation.requestBody?.content['application/json']?.example
     const json = JSON.parse(JSON.stringify(example), (_, value) => {
@@ -229,13 +229,13 @@ test('no log line holds a secret or an injected line (ASVS 14.2.1, 16.2.5, 16.4.
   expect(last.status).toBe(500)
   await linesAbout(quiet, last)
 
-  // Each request has left its line, and all lines are whole.
+  // Each request has left a line, and all lines are whole.
   const lines = linesOf(quiet)
   expect(lines.length).toBeGreaterThan(asked.length)
   expect(lines.filter((line) => 'forged' in line)).toEqual([])
   const text = quiet.logs.join('')
   const bearer = [token, tokens.refreshToken, next.accessToken, next.refreshToken]
-  // No part of a token that could be used on, either.
+  // Not even a usable part of a token.
   const signatures = bearer.map((one) => String(one.split('.')[2]))
   const secrets = [person.password, person.email, key, cookie, ...bearer, ...signatures]
   expect([...canaries, ...secrets].filter((one) => text.includes(one))).toEqual([])

@@ -10,8 +10,6 @@ import { rotateKeys } from '../../src/operator/platform.ts'
 import { startBackground } from '../../src/process/background.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** What operators see of the service in Prometheus. */
-
 const service = await openTestService({ env: { LIMIT_ONE_TIME_TOKENS: '3/600', RATE_LIMIT_SCALE: '1' } })
 const [registry] = service.registries
 const [connection] = service.connections
@@ -22,7 +20,7 @@ showHashing(registry, { waiting: 0 })
 showLog(registry, { lost: 0 })
 const admin = await service.addCompany()
 
-/** The samples of a metric that is not zero, by their labels as written. */
+/** The samples of a metric that are not zero, by their labels as written. */
 async function read(name: string): Promise<Record<string, number>> {
   const lines = (await registry?.metrics())?.split('\n') ?? []
   const samples = lines.map((line) => /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line))
@@ -82,7 +80,7 @@ test('metrics count accepted and duplicate events, and requests that share a sta
 
   await Promise.all(times(40, () => send({ type: 'a.b', data: {} })))
   const statements = await read('gatehouse_batch_size_count')
-  // Two of the requests above were single events, and each had its statement.
+  // Two of the requests above were single events, each with its own statement.
   expect((await read('gatehouse_batch_size_sum'))['batch="events"']).toBe(42)
   expect(statements['batch="events"']).toBeLessThan(42)
   for (const name of ['refreshes', 'sessions', 'limits'])
@@ -100,7 +98,7 @@ test('metrics show the version, the most connections to Postgres, and the memory
   expect(ratio).toBeLessThan(1)
 })
 
-test('metrics show the age of the signing key, not of the next one', async () => {
+test('metrics show the age of the current signing key, never the next', async () => {
   const age = async () => Math.round((await read('gatehouse_signing_key_age_seconds'))[''] ?? Number.NaN)
   const first = await age()
   service.clock.advance(1_000)
@@ -114,10 +112,10 @@ test('metrics show the age of the signing key, not of the next one', async () =>
   expect(await age()).toBe(600)
 })
 
-test('metrics show when housekeeping last succeeded as a whole', async () => {
-  // The first run comes after a random part of an hour: with such bytes, at once.
+test('metrics show when housekeeping last succeeded completely', async () => {
+  // The first run starts after a random part of an hour. With these bytes, it starts immediately.
   const system = { ...service.clock, randomBytes: (size: number) => Buffer.alloc(size) }
-  /** Runs the background until its log has the line, and returns the metric. */
+  /** Runs the background jobs until the log has the line, and returns the metric. */
   async function lastSuccessAfter(line: string): Promise<number> {
     const registry = new Registry()
     const lines: string[] = []
@@ -136,7 +134,7 @@ test('metrics show when housekeeping last succeeded as a whole', async () => {
   await sql`alter table known_clients_away rename to known_clients`.execute(service.db)
 })
 
-test('metrics of several workers add amounts, and nothing else', async () => {
+test('metrics of several workers sum only amounts', async () => {
   const one = await registry.getMetricsAsJSON()
   const summed = (await AggregatorRegistry.aggregate([one, one]).getMetricsAsJSON()) as typeof one
   const amountOf = (metrics: typeof one, name: string) =>

@@ -3,7 +3,7 @@ import { exchange } from '../support/raw.ts'
 import { useSharedService } from '../support/test-service.ts'
 import { operations } from './document.ts'
 
-/** The routes of the public listener that need no body: they take none, or an optional one. */
+/** Routes of the public listener that do not require a body. */
 
 const routes = operations
   .filter(({ operation }) => !operation.requestBody?.required)
@@ -16,7 +16,7 @@ const { service } = await useSharedService()
 const admin = await service.addCompany()
 const reader = await service.loginAs(await service.addCompany())
 
-/** Sends a request with the rest of its head, and the body. What writes gets a session of its own, since it can end it. */
+/** Sends a request. Writes use their own session, because they can end it. */
 async function send({ method, path }: { method: string; path: string }, rest: string) {
   const isReading = method === 'GET' || method === 'HEAD'
   const { accessToken, refreshToken } = isReading ? reader : await service.loginAs(admin)
@@ -37,7 +37,7 @@ test.for([
   expect(routes.length).toBeGreaterThan(20)
   for (const route of routes) {
     const answer = await send(route, rest)
-    // What the route itself says about the request, as that a field is missing, comes after its body.
+    // Errors about the contents, such as a missing field, mean that the body was accepted.
     const isAboutBody = !answer?.body.includes('"message":"is missing"')
     if (!answer || ([400, 408, 413, 415].includes(answer.status) && isAboutBody))
       refused.push([route, answer])

@@ -3,22 +3,21 @@ import { expect, test } from 'vitest'
 import { type Answer, useSharedService } from '../support/test-service.ts'
 import { document, type Operation, operations, schemas } from './document.ts'
 
-/** The service does what its OpenAPI document states: examples, bounds, enumerations, and tables (ASVS 2.1.1). */
+/** The service must do what its OpenAPI document states in examples, bounds, enumerations, and tables (ASVS 2.1.1). */
 
 const { service } = await useSharedService()
 const company = await service.addCompany()
 const secret = await service.newSecret(company)
-// Examples end sessions of the first company.
+// A second company, because examples end sessions of the first one.
 const other = await service.addCompany()
 const { accessToken: token, refreshToken } = await service.loginAs(other)
 
-/** The password of the examples. */
+/** The password that the examples use. */
 const password = 'a password of her own'
 
-/** Values that the service, a mailbox, or an authenticator issues: no document can know them. */
+/** Issued by the service, a mailbox, or an authenticator, so no document can contain valid ones. */
 const ISSUED = ['/token', '/challenge', '/code', '/mailCode', '/response', '/querystring/cursor']
 
-/** The examples of parameters in one place, as text. */
 function valuesIn(place: string, { parameters }: Operation): Record<string, string> {
   const there = parameters.filter((parameter) => parameter.in === place)
   return Object.fromEntries(
@@ -39,9 +38,9 @@ async function sendExample(path: string, method: string, operation: Operation): 
   })
 }
 
-/** Of a new session, since examples end sessions. */
+/** Uses a new session, because examples end sessions. */
 async function tokenFor({ operationId }: Operation, example: string): Promise<string> {
-  // Few examples name the password. Each new admin is announced to all others by email.
+  // Adds an admin only if the example names the password, because all other admins get an email about each new one.
   const namesPassword = example.includes(password)
   const signedIn = await service.loginAs(
     namesPassword ? await service.addUser(company, 'admin', { password }) : company,
@@ -49,7 +48,7 @@ async function tokenFor({ operationId }: Operation, example: string): Promise<st
   return operationId === 'refresh' ? signedIn.refreshToken : signedIn.accessToken
 }
 
-test.for(operations)('$name takes its own example', async ({ path, method, operation }) => {
+test.for(operations)('$name accepts its own example', async ({ path, method, operation }) => {
   const { status, body } = await sendExample(path, method, operation)
   expect(['missing_credentials', 'invalid_token', 'session_ended']).not.toContain(body?.code)
   if (body?.code !== 'invalid_request') return expect(status).not.toBe(400)
@@ -67,7 +66,7 @@ test.for([
   ['/auth/members', withDash, '/assignments/1', ruleOfAssignments],
   ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
   ['/auth/refresh', withSpace, '/headers/idempotency-key', ruleOfKeys],
-] as const)('a refusal by %s states the rule of the field in words', async ([path, options, at, message]) => {
+] as const)("a refusal by %s explains the field's rule", async ([path, options, at, message]) => {
   const { body } = await service.call(path, { token, ...options })
   expect(body.errors).toEqual([{ path: at, message }])
 })
@@ -80,7 +79,7 @@ test.for(['0x10', '1e1', '%2B5', '%20', '5%20', '07', '1.0'])(
   },
 )
 
-test('numbers in queries have the bounds of the document', async () => {
+test('numbers in queries have the bounds of the OpenAPI document', async () => {
   const numbers = operations.flatMap(({ path, operation }) =>
     operation.parameters
       .filter(({ name }) => name === 'limit' || name === 'days')
@@ -100,7 +99,7 @@ test('numbers in queries have the bounds of the document', async () => {
 const roles = await service.db.selectFrom('roles').select(['role', 'permissions']).execute()
 const plans = await service.db.selectFrom('plans').select(['plan', 'features']).execute()
 
-test('enumerations of the document are those of the database', async () => {
+test("the OpenAPI document's enumerations match the database", async () => {
   const names = roles.map(({ role }) => role).sort()
   for (const { properties } of [schemas.User, schemas.MemberChangeBody])
     expect(properties.role.enum.toSorted()).toEqual(names)
@@ -116,7 +115,7 @@ test('enumerations of the document are those of the database', async () => {
   expect(schemas.Problem.properties.reason.enum).toEqual(expect.arrayContaining(reasons))
 })
 
-test('the table of roles and plans is that of the database', () => {
+test("the OpenAPI document's roles and plans match the database", () => {
   const [, chapter = ''] = document.info.description.split('## Roles and plans\n')
   const rows: RegExpMatchArray[] = [...chapter.split('\n## ', 1)[0].matchAll(/^\| `([^`]+)` \| (.+) \|$/gm)]
   const words = rows.map(([, name, cell]) => [name, cell?.match(/[\w:-]+/g)?.toSorted()])

@@ -2,10 +2,7 @@ import { expect, test } from 'vitest'
 import { catalogue } from '../../src/errors.ts'
 import { document, operationOf, operations, schemas } from './document.ts'
 
-/**
- * Readers need no other document (ASVS 2.1.1, 2.1.3). Every response is compared with it in `support/contract.ts`, and a
- * linter reads it in `docs.system.test.ts`.
- */
+/** The document must be complete (ASVS 2.1.1, 2.1.3). `support/contract.ts` compares every response with it. */
 
 test('the OpenAPI document is version 3.1 of this interface at PUBLIC_URL', () => {
   expect(document.openapi).toMatch(/^3\.1\./)
@@ -13,7 +10,7 @@ test('the OpenAPI document is version 3.1 of this interface at PUBLIC_URL', () =
   expect(document.servers).toEqual([{ url: 'https://auth.gatehouse.test/api' }])
 })
 
-test.for(operations)('the document states who can call $name and how it ends', ({ operation }) => {
+test.for(operations)('the OpenAPI document states who can call $name and its outcomes', ({ operation }) => {
   const { operationId, tags, security, responses, parameters } = operation
   const known = document.tags.map(({ name }: { name: string }) => name)
   expect(tags.filter((tag) => known.includes(tag))).toHaveLength(1)
@@ -36,7 +33,7 @@ test.for(operations)('the document states who can call $name and how it ends', (
   }
 })
 
-test('the document states which bodies are optional, and which headers required', () => {
+test('the OpenAPI document states which bodies are optional, and which headers required', () => {
   const optional = operations.filter(({ operation: { requestBody } }) => requestBody && !requestBody.required)
   expect(optional.map(({ operation }) => operation.operationId).join(' ')).toBe(
     'mailSecondFactorCode addTotp regenerateSigningSecret replaceServicePassword',
@@ -47,7 +44,7 @@ test('the document states which bodies are optional, and which headers required'
   expect(parameters).toHaveLength(3)
 })
 
-test.for(operations)('all parts of $name have a name, a description, and an example', ({ operation }) => {
+test.for(operations)('each part of $name has a name, a description, and an example', ({ operation }) => {
   const { operationId, description, parameters, requestBody, responses } = operation
   expect(description).toMatch(/\S/)
   for (const { name, description, example, schema } of parameters)
@@ -61,7 +58,7 @@ test.for(operations)('all parts of $name have a name, a description, and an exam
     for (const [type, { schema, example }] of Object.entries(content)) {
       if (status < '300' || status === 'request')
         expect([status, example]).toEqual([status, expect.anything()])
-      // Lines of text have no fields to name.
+      // Lines of text have no named fields.
       const hasFields = type !== 'text/csv' && !(operationId === 'getOpenApi' && schema['type'] === 'object')
       const named = { $ref: expect.stringMatching(/^#\/components\/schemas\/[A-Z]/) }
       for (const form of hasFields ? (schema.anyOf ?? [schema]) : [])
@@ -72,7 +69,7 @@ test.for(operations)('all parts of $name have a name, a description, and an exam
 
 type Schema = { $ref?: string } & Record<string, unknown>
 
-/** All objects of the document, with where each is. */
+/** All objects in the document, each with its place. */
 function* objectsIn(value: unknown, place = '#'): Generator<[place: string, object: Schema]> {
   if (typeof value !== 'object' || value === null) return
   for (const [key, member] of Object.entries(value)) {
@@ -82,7 +79,7 @@ function* objectsIn(value: unknown, place = '#'): Generator<[place: string, obje
   }
 }
 
-test('every field has a description and an example, every pattern a rule', () => {
+test('every OpenAPI field has description and example, every pattern a rule', () => {
   const all = [...objectsIn(document)]
   const fields = all.filter(([place]) => /\/properties\/[^/]+$/.test(place))
   expect(fields.length).toBeGreaterThan(80)
@@ -98,16 +95,16 @@ test('every field has a description and an example, every pattern a rule', () =>
     expect([place, schema['x-must']]).toEqual([place, expect.stringMatching(/^must /)])
 })
 
-test('the document tells the two responses of a sign-in apart', () => {
+test('the OpenAPI document distinguishes the two responses of a sign-in', () => {
   const { parameters, responses } = operationOf('login')
   const [answer] = Object.values(responses['200']?.content ?? {})
-  // The first has the example, which is that of this request.
+  // The example is a response of the first form, because the example's request gets that one.
   const forms = ['TokenReply', 'SessionReply'].map((name) => ({ $ref: `#/components/schemas/${name}` }))
   expect(answer?.schema.anyOf).toEqual(forms)
   expect(parameters.map(({ name, example }) => [name, example])).toEqual([['x-session-mode', 'token']])
 })
 
-test('every code of a refusal has an example with its status', () => {
+test('every error code has an example with its status', () => {
   for (const { name, operation } of operations) {
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
       if (status < '400') continue

@@ -18,7 +18,7 @@ const [registry] = service.registries
 if (!connection || !registry) throw new Error('a service has an instance')
 const admin = await service.addCompany()
 
-/** The second listener, as server.ts opens it. */
+/** The operations listener, opened as server.ts opens it. */
 async function openOps(of: Connection, registry = new Registry()) {
   showProcess(registry, 'primary', of)
   showHashing(registry, { waiting: 3 })
@@ -30,7 +30,6 @@ async function openOps(of: Connection, registry = new Registry()) {
     const { statusCode, headers, body } = await request(address + path, { method })
     return { status: statusCode, type: headers['content-type'], text: await body.text() }
   }
-  /** What each of its probes says. */
   async function state() {
     const { status, text } = await get('/readyz')
     const [, metric] = /^gatehouse_ready (\S+)$/m.exec((await get('/metrics')).text) ?? []
@@ -39,7 +38,7 @@ async function openOps(of: Connection, registry = new Registry()) {
   return { serve: ops.serve, drain: ops.drain, get, state }
 }
 
-/** The process is always alive. */
+/** Liveness does not depend on readiness. */
 const READY = { readyz: [200, { status: 'ok' }], metric: '1', livez: 200 }
 const unready = (reason: string) => ({
   readyz: [503, { status: 'not ready', reason }],
@@ -61,7 +60,7 @@ test('a process is alive throughout, and ready only while it serves', async () =
   expect(await main.state()).toEqual(unready('draining'))
 })
 
-test('a process is ready only with a migrated database that is there (ASVS 16.5.2)', async () => {
+test('a process is ready only with a migrated, reachable database (ASVS 16.5.2)', async () => {
   const [serverUrl, url] = [inject('serverUrl'), await createEmptyDatabase()]
   const name = new URL(url).pathname.slice(1)
   const empty = connect({ url, poolSize: 2 })
@@ -77,7 +76,7 @@ test('a process is ready only with a migrated database that is there (ASVS 16.5.
   await expect.poll(ops.state).toEqual(READY)
 })
 
-test('metrics count requests by route pattern, without any of their values', async () => {
+test('metrics count requests by route pattern, never by its values', async () => {
   const canary = 'c4n4ry'
   await service.loginAs(admin)
   await service.call(`/${canary}?${canary}`, { headers: { 'user-agent': canary } })

@@ -6,12 +6,12 @@ import { request } from 'undici'
 import { expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
 
-/** The files of the web application, as programs see them. What browsers do with them is in tests/pages. */
+/** The web application's files as HTTP clients see them. tests/pages has what browsers do with them. */
 
 const { service } = await useSharedService()
 const [address = ''] = service.addresses
 
-/** As it is sent; `fetch` would decompress it. */
+/** Does not use `fetch`, which would decompress the file. */
 async function get(path: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') {
   const { statusCode, body, ...answer } = await request(`${address}${path}`, { method, headers })
   return { status: statusCode, headers: answer.headers, body: Buffer.from(await body.arrayBuffer()) }
@@ -80,7 +80,7 @@ test('each file has its type, and no other file is served', async () => {
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
 })
 
-test('the page has a strict policy, and its files are kept for a year (ASVS 3.4.3, 14.3.2)', async () => {
+test('the page has a strict policy, and files cached for a year (ASVS 3.4.3, 14.3.2)', async () => {
   const policy = (await get('/')).headers['content-security-policy']
   expect(policy).toMatch(/default-src 'none'.*frame-ancestors 'none'.*require-trusted-types-for 'script'/)
   expect(policy).not.toContain('unsafe')
@@ -94,7 +94,7 @@ test.for([
   ['*/*', 'application/problem+json'],
   ['text/html;q=0, */*', 'application/problem+json'],
   ['application/json, text/html;q=0.9', 'application/problem+json'],
-] as const)('an unknown path gives "Accept: %s" %s, uncached (RFC 9110, 12.5.1)', async ([accept, type]) => {
+] as const)('unknown paths map "Accept: %s" to %s, uncached (RFC 9110, 12.5.1)', async ([accept, type]) => {
   for (const path of ['/nothing', '/assets/ABCDEFGH.js']) {
     const { status, headers } = await get(path, { accept })
     expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
@@ -105,7 +105,7 @@ test.for([
 test.for([
   // W3C, A Well-Known URL for Changing Passwords.
   ['/.well-known/change-password', '/account'],
-  // The page was there in the release before, of which instances may still run.
+  // Instances of the previous release, which may still run, have this page.
   ['/security', '/company'],
 ] as const)('%s redirects to %s temporarily', async ([path, target]) => {
   const answer = await get(path)
@@ -114,7 +114,7 @@ test.for([
   expect(pick(answer, names)).toEqual(pick(await get(target), names))
 })
 
-test('the first page with all that it loads has at most 60 kB', async () => {
+test('the first page takes at most 60 kB with everything it loads', async () => {
   const sent = await Promise.all(
     ['/sign-in', ...assets].map(async (path) => (await get(path, { 'accept-encoding': 'br' })).body.length),
   )
@@ -125,12 +125,12 @@ test('the first page with all that it loads has at most 60 kB', async () => {
 
 test('a client that reads no responses keeps no file open', async () => {
   const { hostname, port } = new URL(address)
-  // As if there was no room for bytes on the way.
+  // Simulates a full network: bytes wait in the socket.
   service.apps[0]?.server.once('connection', (socket) => socket.cork())
   const socket = connect(Number(port), hostname)
   socket.write(`GET ${script} HTTP/1.1\r\nHost: gatehouse.example\r\n\r\n`.repeat(8))
   await once(socket, 'connect')
-  // The answer to a later request: those before it have opened their files.
+  // By this later response, the requests before it have opened their files.
   expect((await get(script)).status).toBe(200)
   const openFiles = async () => {
     const names = (await readdir('/dev/fd')).map((fd) => readlink(`/dev/fd/${fd}`).catch(() => ''))

@@ -10,7 +10,7 @@ import { answersOn, exchange, open } from '../support/raw.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** The service as a process of its own, on the database of a test service. */
+/** The service runs as its own process, on a test service's database. */
 
 const testService = await openTestService()
 const admin = await testService.addCompany()
@@ -28,10 +28,10 @@ function loginRequest(): string {
   return `POST /api/auth/login HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 }
 
-/** Connects, and waits for an answer to what it sends. */
+/** Connects, sends bytes, and waits for a response to them. */
 async function connectTo(address: string, bytes = '') {
   const socket = open(address)
-  // By the kernel, before the service accepts it.
+  // The kernel connects before the service accepts.
   await once(socket, 'connect')
   const answers = answersOn(socket)
   if (bytes) {
@@ -46,14 +46,13 @@ async function expectDraining(ops: string): Promise<void> {
   expect([statusCode, await body.json()]).toEqual([503, { status: 'not ready', reason: 'draining' }])
 }
 
-test('a stopping service finishes accepted requests, and ends despite silent connections', async () => {
+test('a stopping service finishes accepted requests, and ends despite idle connections', async () => {
   const { address, ops, child, exit } = await start()
-  // More than there are cores to check passwords, so some wait for that; and few, since a busy machine has to
-  // check all of them before the drain ends.
+  // More than the cores, so that some wait for one. Few enough that a busy machine checks all before the drain ends.
   const clients = await Promise.all(times(availableParallelism() + 2, () => connectTo(address, KEY_SET)))
   const silent = await Promise.all(['', '', KEY_SET, KEY_SET + HALF].map((said) => connectTo(address, said)))
 
-  // The signal comes at once, so that it finds some without an answer.
+  // The signal follows immediately, so that some have no response yet.
   for (const { socket } of clients) socket.write(loginRequest())
   child.kill('SIGTERM')
 
@@ -61,12 +60,12 @@ test('a stopping service finishes accepted requests, and ends despite silent con
   expect(answers.map((all) => all.map(({ status }) => status))).toEqual(answers.map(() => [200, 200]))
   expect(answers.filter((all) => all.at(-1)?.headers['connection'] === 'close').length).toBeGreaterThan(0)
 
-  // Those who say nothing still keep it from ending, so it can be asked.
+  // The silent connections still keep it from ending, so its state can be read.
   await expectDraining(ops)
   const [refusal] = await once(open(address), 'error')
   expect(refusal).toMatchObject({ code: 'ECONNREFUSED' })
 
-  // By its own clock: after 9.5 s, it would end itself with 1.
+  // The process uses its own clock: after 9.5 s, it would exit with 1.
   expect(await exit).toEqual([0, null])
   const rest = await Promise.all(silent.map((client) => client.answers))
   expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
@@ -75,10 +74,10 @@ test('a stopping service finishes accepted requests, and ends despite silent con
 test.for([
   ['address', KEY_SET, 200],
   ['platform', VERIFY, 401],
-] as const)('each request sent to %s before the signal is answered', async ([listener, bytes, status]) => {
+] as const)('each request to %s before the signal gets its response', async ([listener, bytes, status]) => {
   const { [listener]: address, child, exit } = await start()
   const idle = await Promise.all(times(40, () => connectTo(address, bytes)))
-  // It finds requests and signal at the same time when it continues.
+  // When it continues, it finds requests and signal at the same time.
   child.kill('SIGSTOP')
   const fresh = await Promise.all(times(20, () => connectTo(address)))
   for (const { socket } of [...idle, ...fresh]) socket.write(bytes)
@@ -92,17 +91,17 @@ test.for([
   expect(await exit).toEqual([0, null])
 })
 
-test('a draining service answers and closes connections until a later signal', async () => {
+test('a draining service responds and closes connections until a later signal', async () => {
   const headers = await addReader(testService)
   const { address, platform, ops, child, exit, told } = await start({ DRAIN_DELAY_SECONDS: '600' })
   const drained = request(`${platform}/events?wait=25`, { headers })
   const other = testService.ask('/events?wait=25', { method: 'GET', headers })
   child.kill('SIGTERM')
-  // Within a second, that is one signal.
+  // Signals within one second count as one.
   child.kill('SIGINT')
   await told(/"msg":"(draining)"/)
   await expectDraining(ops)
-  // Clients that wait for an event are answered immediately.
+  // Clients that wait for an event get a response immediately.
   expect(await Promise.race([drained.then(() => 'drained'), other.then(() => 'other')])).toBe('drained')
   expect(await (await drained).body.json()).toEqual({ events: [], next: null, isCaughtUp: true })
   await sleep(1_500)
@@ -118,7 +117,7 @@ test.for(others)('%s also drains the service, which ends after DRAIN_DELAY_SECON
   const sentAt = performance.now()
   child.kill(signal)
   expect(await exit).toEqual([0, null])
-  // By a timer: a slow machine only makes it longer.
+  // A timer starts this, so a slow machine can only take longer.
   expect(performance.now() - sentAt).toBeGreaterThan(1_990)
   expect(output()).toContain(`"signal":"${signal}","msg":"draining"`)
 })
@@ -142,7 +141,7 @@ test('a stopping service does not wait for a silent mail server', async () => {
   silent.close()
 })
 
-test('a faulty configuration ends the process with 1, and prints all faults (ASVS 13.1.2)', async () => {
+test('a faulty configuration prints all faults and exits with 1 (ASVS 13.1.2)', async () => {
   const env = { NODE_ENV: 'production', MASTER_KEYS: 'id:c4n4ry', PORT: 'x', DATABASE_URL: '' }
   const { child, output } = await launch(env)
   expect(await once(child, 'close')).toEqual([1, null])

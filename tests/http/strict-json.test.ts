@@ -8,7 +8,7 @@ import { times } from '../support/test-service.ts'
 const isMalformed = expect.objectContaining({ name: 'Problem', code: 'malformed_body' })
 const parse = (text: string) => parseStrictJson(Buffer.from(text))
 
-/** The kept form of a value, and the text of it that readers get. */
+/** The stored form of a value, and its text as readers get it. */
 function keep(value: string | Buffer): { kept: string; read: string } {
   const [before, after] = ['{"value":', '}']
   const bytes = Buffer.concat([`{"data":${before}`, value, `${after}}`].map((part) => Buffer.from(part)))
@@ -19,10 +19,10 @@ function keep(value: string | Buffer): { kept: string; read: string } {
 
 const PIECES = [...'a:"\\,{}[]/\n\u0001é€😀\u2028 1']
 const SPACES = ['', '', '', ' ', '\n\t', '\r\n  ']
-/** A double holds each as written. */
+/** A double holds each of these as written. */
 const NUMBERS = '0 -0 1 1.0 -17 0.5 12.50 1e3 1E5 1E-7 1e20 1e21 9007199254740991 1.5e-300'.split(' ')
 
-/** Random JSON texts, in random spellings of strings and white space, which are the same in every run. */
+/** Writes the same random JSON texts in every run, with random spellings of strings and white space. */
 function createWriter(seed: string, numbers = NUMBERS) {
   const random = createRandom(seed)
   const { below, isOneIn, pick } = random
@@ -44,7 +44,7 @@ function createWriter(seed: string, numbers = NUMBERS) {
     return `${space()}${text}${space()}`
   }
   function object(depth = 0): string {
-    // The index is in each name, so that no two names of an object are equal.
+    // The index makes each name unique within its object.
     const members = times(below(5), (index) => {
       return `${space()}${spell(`${word()}#${index}`)}${space()}:${value(depth + 1)}`
     })
@@ -55,7 +55,7 @@ function createWriter(seed: string, numbers = NUMBERS) {
 
 const ROUNDS = 500
 
-/** Some, but not all, of the random texts, or a test would show nothing. */
+/** If all or none of the random texts matched, a test would show nothing. */
 function expectSome(count: number): void {
   expect(count).toBeGreaterThan(ROUNDS * 0.05)
   expect(count).toBeLessThan(ROUNDS * 0.95)
@@ -119,7 +119,7 @@ test('valid JSON is read as JSON.parse does, and kept with its digits', () => {
   }
 })
 
-test('the parser refuses a repeated name, however it is escaped (RFC 7493, section 2.3)', () => {
+test('the parser refuses a repeated name, even if it is escaped (RFC 7493, section 2.3)', () => {
   const { word, spell, value } = createWriter('repeated')
   for (const name of times(ROUNDS, word)) {
     const twice = `{${spell(name)}:${value()},"other":${value()},${spell(name)}:1}`
@@ -130,7 +130,7 @@ test('the parser refuses a repeated name, however it is escaped (RFC 7493, secti
   }
 })
 
-test('the parser refuses changed bytes as JSON.parse does, by its own error', () => {
+test('the parser refuses changed bytes as JSON.parse does, with its own error', () => {
   const { random, object } = createWriter('changed', ['0', '-17', '0.5', '1e3', '1E-7'])
   let refused = 0
   for (const bytes of times(ROUNDS, () => Buffer.from(object()))) {
@@ -184,7 +184,7 @@ test('a refusal does not quote the body (ASVS 16.2.5)', () => {
     expect(() => parse(text), text).toThrow(expect.toSatisfy(isSilent))
 })
 
-/** The path at which a text is refused for its number; undefined if it is accepted. */
+/** The path at which a number is refused, or undefined. */
 function inexactAt(text: string): string | undefined {
   try {
     parse(text)
@@ -195,7 +195,7 @@ function inexactAt(text: string): string | undefined {
   return undefined
 }
 
-/** A decimal as a fraction of whole numbers: an oracle that shares nothing with the code under test. */
+/** A decimal as a fraction of whole numbers: an oracle that shares no code with the parser. */
 function fractionOf(decimal: string): { of: bigint; over: bigint } {
   const [mantissa = '', exponent = '0'] = decimal.toLowerCase().split('e')
   const power = Number(exponent) - (mantissa.split('.')[1]?.length ?? 0)
@@ -276,13 +276,13 @@ test.for([
   ['99.989999999999995', '99.9899999999999950', '99989999999999995E-15'],
   ['1.234567890123456789012345e+29', '123456789012345678901234500000', '123456789012345678901234.5e6'],
   ['5e-324', '0.05e-322'],
-])('a kept number has one spelling for a value: %j', ([canonical = '', ...others]) => {
+])('equal numbers are kept in one spelling: %j', ([canonical = '', ...others]) => {
   for (const number of [canonical, ...others]) {
     expect(keep(number)).toEqual({ kept: canonical, read: number })
   }
 })
 
-test('a kept object refuses a number that is too large, small, or long', () => {
+test('a kept object refuses a number too large, small, or long', () => {
   const zeros = '0'.repeat(399)
   const small = `0.${zeros.slice(2)}1`
   for (const number of ['1e309', '-1e400', '1e-324', '-1e-20000', `1${zeros}`, `1.${zeros}`, small]) {

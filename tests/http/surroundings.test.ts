@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { linesAbout, linesOf } from '../support/log-lines.ts'
 import { openTestService, type TestService } from '../support/test-service.ts'
 
-/** What the service says about its surroundings: proxies, and pages whose cookies browsers drop. */
+/** Proxies, and pages whose cookies browsers drop. */
 
 const LISTED = 'https://dash.elsewhere.example'
 const env = { PUBLIC_URL: 'https://auth.example', DASHBOARD_ORIGINS: LISTED }
@@ -12,7 +12,7 @@ const behind = await openTestService({ env: { TRUST_PROXY: '127.0.0.1, 10.0.0.0/
 const warningsOf = (from: TestService, pattern: RegExp) =>
   linesOf(from).filter(({ level, msg }) => level === 40 && pattern.test(String(msg)))
 
-/** The address that the service has for a request with this header. */
+/** The IP address that the log has for a request with this header. */
 async function addressOf(forwarded: string, from = behind): Promise<unknown> {
   const answer = await from.call('/nothing', { headers: { 'x-forwarded-for': forwarded } })
   const lines = await linesAbout(from, answer)
@@ -24,15 +24,15 @@ test.for([
   ['1.2.3.4:4711', '1.2.3.4'],
   ['2001:db8::1', '2001:db8::1'],
   ['[2001:db8::1]', '2001:db8::1'],
-  // Through two proxies, which both add the port.
+  // Two proxies, which both add the port.
   ['1.2.3.4:4711, 10.1.2.3:80', '1.2.3.4'],
   ['[2001:db8::1]:4711, [2001:db8:f::2]:80', '2001:db8::1'],
   ['9.9.9.9:1, 1.2.3.4:4711', '1.2.3.4'],
-  // Anything else is not believed; the proxy's own counts.
+  // Anything else is ignored, and the proxy's own address counts.
   ['1.2.3.4:471100', '127.0.0.1'],
   ['1.2.3.400:80', '127.0.0.1'],
   ['[2001:db8::1', '127.0.0.1'],
-] as const)('X-Forwarded-For: %s gives the IP address %s (ASVS 4.1.3, 15.3.4)', async ([sent, expected]) => {
+] as const)('X-Forwarded-For: %s sets the IP address %s (ASVS 4.1.3, 15.3.4)', async ([sent, expected]) => {
   expect(await addressOf(sent)).toBe(expected)
   expect(warningsOf(behind, /X-Forwarded-For/)).toEqual([])
 })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { answersOn, open } from '../support/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** Refusals before the body, and the senders that bad signatures count for. */
+/** Refusals before the body, and whom bad signatures count against. */
 
 const service = await openTestService({
   instances: 2,
@@ -22,12 +22,11 @@ const FORGED = `whsec_${Buffer.alloc(32).toString('base64')}`
 const send = ({ companyId, secret }: { companyId: string; secret: string }, from: string) =>
   service.send(companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
 const forge = (companyId: string, from: string) => send({ companyId, secret: FORGED }, from)
-/** Uses up the limit. */
 const forgeAll = async (companyId: string, from: string) => {
   for (const _ of times(5, () => {})) expect((await forge(companyId, from)).status).toBe(401)
 }
 
-/** The head of a request whose body does not come. */
+/** The head of a request without its body. */
 function headOf({ companyId }: { companyId: string }, from: string, headers: Record<string, string> = {}) {
   const all = {
     host: 'gatehouse.example',
@@ -59,7 +58,7 @@ test('invalid headers and too many bad signatures are refused before the body', 
   expect(await askWithoutBody(headOf(sender, '192.0.2.2'))).toEqual([429, 'rate_limited'])
 })
 
-test('unknown and known companies get their response after the body', async () => {
+test('unknown and known companies get their response only after the body', async () => {
   for (const companyId of [sender.companyId, crypto.randomUUID()]) {
     const socket = open(address)
     let text = ''
@@ -101,7 +100,7 @@ test('a known sender beyond the limit has 20 verifications per second', async ()
   expect(await askWithoutBody(headOf(sender, from))).toEqual([429, 'rate_limited'])
   const headers = { 'ratelimit-policy': '"signature-checks";q=20;w=1', 'retry-after': '1' }
   expect(await send(sender, from)).toMatchObject({ status: 429, headers })
-  // They count for that company only.
+  // Checks count for that company only.
   expect((await send(other, from)).status).toBe(202)
   expect((await forge(crypto.randomUUID(), from)).status).toBe(401)
   service.clock.advance(1)
@@ -112,7 +111,7 @@ test('a known sender is accepted while ten forgeries per second name it', async 
   const from = '192.0.2.15'
   expect((await send(sender, from)).status).toBe(202)
   await forgeAll(sender.companyId, from)
-  // Some seconds of one window of the limit, and of the next one.
+  // Several seconds in one window of the limit, and in the next one.
   for (const seconds of [1, 1, 1, 1, 58, 1, 1, 1]) {
     const bad = times(10, () => forge(sender.companyId, from))
     const good = times(5, () => send(sender, from))
@@ -141,7 +140,7 @@ test('a sender is unknown to a network after one day', async () => {
 test('a replaced secret does not make its sender known', async () => {
   const from = '192.0.2.13'
   const replaced = await addSender()
-  // The first instance remembers the secret that the second one replaces.
+  // The first instance caches the secret that the second one replaces.
   expect((await send(replaced, '192.0.2.14')).status).toBe(202)
   const { accessToken } = await service.loginAs(replaced)
   const answer = await service.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
@@ -150,7 +149,7 @@ test('a replaced secret does not make its sender known', async () => {
   expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
 })
 
-test('an IPv6 /48 has four times the bad signatures of a /64', async () => {
+test('a /48 can send four times the bad signatures of a /64', async () => {
   for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
   expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
   expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)

@@ -5,7 +5,7 @@ import { countWaiting, openTestService, times, useSharedService } from '../suppo
 
 const { service } = await useSharedService()
 
-/** A company of its own. `store` stores an event as a previous release does. */
+/** A new company. `store` stores an event as a previous release does. */
 async function openSender({ addCompany, newSecret, send, db } = service) {
   const person = await addCompany()
   const { companyId } = person
@@ -30,11 +30,11 @@ async function openSender({ addCompany, newSecret, send, db } = service) {
 }
 
 const { send: post } = await openSender()
-/** Has nothing stored. */
+/** Must never have a stored event. */
 const refused = await openSender()
 
 let count = 0
-/** An id that no other test uses. */
+/** An ID that no other test uses. */
 const newId = () => `event-${++count}`
 
 const accepted = (accepted: number, duplicates = 0) => ({ status: 202, body: { accepted, duplicates } })
@@ -60,7 +60,7 @@ test('an event is stored as sent, and readable once acknowledged (ASVS 2.3.3)', 
   await elsewhere.close()
 })
 
-test('an event without an ID gets webhook-id, with its index in a batch', async () => {
+test('an event without an ID gets webhook-id, and in batches its index', async () => {
   const { send, stored } = await openSender()
   const id = 'x'.repeat(128)
   const unnamed = { ...event(), id: null, occurredAt: null }
@@ -130,7 +130,7 @@ test('an event of 512 KiB is stored, whatever its text and names (ASVS 2.4.1)', 
     expect(await post(payload)).toMatchObject(accepted(1))
 })
 
-/** Each row's times are one instant. */
+/** The times in a row are the same instant. */
 test.each([
   [['2026-03-01T10:00:00Z', '2026-03-01t10:00:00z', '2026-03-01T12:00:00+02:00']],
   [['2026-03-01T10:00:00.5Z', '2026-03-01T10:00:00.500000Z', '2026-02-28T23:30:00.5-10:30']],
@@ -143,7 +143,7 @@ test.each([
   for (const [index, payload] of written.entries()) {
     expect(await post(payload)).toMatchObject(index === 0 ? accepted(1) : accepted(0, 1))
   }
-  // And in one request.
+  // The same holds in one request.
   const fresh = written.map((payload) => ({ ...payload, id: `${id}-once` }))
   expect(await post({ events: fresh })).toMatchObject(accepted(1, spellings.length - 1))
 })
@@ -204,7 +204,7 @@ test.each([
     '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0e-20000,"d":1,"e":9007199254740993}}',
     '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1,"c":-0,"d":1.0,"e":9007199254740993.0}}',
   ],
-])('an event is a duplicate when it differs only in %s', async (_name, one, other) => {
+])('an event that differs only in %s is a duplicate', async (_name, one, other) => {
   const id = newId()
   const [first, second] = [one.replace('ID', id), other.replace('ID', id)]
   expect(await post(first)).toMatchObject(accepted(1))
@@ -239,20 +239,20 @@ test.each([
   expect(await stored()).toEqual(before)
 })
 
-test('an event of a previous release is a duplicate of equal values', async () => {
+test('an event from a previous release is a duplicate of equal values', async () => {
   const { send, stored, store } = await openSender()
   await store('former', '{"a":1,"b":[0,100,"é"]}')
   const sent = '{"id":"former","type":"a.b","data":{"b":[-0,1.00e2,"\\u00e9"],"a":1.0}}'
   expect(await send(sent)).toMatchObject(accepted(0, 1))
   expect(await send(`{"events":[${sent}]}`)).toMatchObject(accepted(0, 1))
-  // A previous release compares what it would store with `data`, without `spellings`.
+  // A previous release compares with `data` what it would store, without `spellings`.
   expect(await send(sent.replace('former', 'later'))).toMatchObject(accepted(1))
   expect((await stored())[1]?.data).toEqual({ a: 1, b: [0, 100, 'é'] })
 })
 
 test('data of a different length conflicts before Postgres parses it', async () => {
   const { send, store } = await openSender()
-  // Postgres takes such a text as json, and fails to parse it.
+  // Postgres stores this text as json, but cannot parse it.
   const texts = { larger: `{"a":"\\u0000${'x'.repeat(10_000)}"}`, smaller: '"\\u0000"' }
   for (const [id, text] of Object.entries(texts)) {
     await store(id, text)
@@ -275,7 +275,7 @@ test('an event sent 50 times concurrently is stored once (ASVS 2.3.4, 15.4.2)', 
   }
 })
 
-test('one of 50 concurrent contents for one event ID is stored', async () => {
+test('only one of 50 concurrent contents for an event ID is stored', async () => {
   const { send, stored } = await openSender()
   const answers = await Promise.all(
     times(50, (index) => {
@@ -291,7 +291,7 @@ test('one of 50 concurrent contents for one event ID is stored', async () => {
   expect(rows).toHaveLength(winners.some((index) => index % 3 === 0) ? 2 : 1)
 })
 
-test('overlapping batches in opposite orders store each event once, and never deadlock (ASVS 15.4.3)', async () => {
+test('overlapping batches in opposite orders store each event once, without deadlock (ASVS 15.4.3)', async () => {
   for (let round = 0; round < 5; round += 1) {
     const { send, stored } = await openSender()
     const events = times(60, (index) => event(`${index}`))
@@ -311,7 +311,7 @@ test('overlapping batches in opposite orders store each event once, and never de
   }
 })
 
-test('one of two contradicting batches is stored, whole (ASVS 2.3.3)', async () => {
+test('one of two contradicting batches is stored as a whole (ASVS 2.3.3)', async () => {
   for (let round = 0; round < 5; round += 1) {
     const { send, stored } = await openSender()
     const batchOf = (side: string) => [
@@ -333,7 +333,7 @@ test('one of two contradicting batches is stored, whole (ASVS 2.3.3)', async () 
 test.each<[name: string, payload: unknown, answer: object]>([
   ['an event', event('held'), accepted(0, 1)],
   ['an event of a batch', { events: [event('held'), event('beside')] }, accepted(1, 1)],
-])('%s that a concurrent transaction stores is a duplicate (ASVS 2.3.4)', async (_name, payload, answer) => {
+])('%s is a duplicate if a concurrent transaction stores it (ASVS 2.3.4)', async (_name, payload, answer) => {
   const { send, store } = await openSender()
   const holder = await service.db.startTransaction().execute()
   await store('held', '{}', holder)
@@ -343,7 +343,7 @@ test.each<[name: string, payload: unknown, answer: object]>([
   expect(await sending).toMatchObject(answer)
 })
 
-test('an event ID held by a transaction does not block other companies', async () => {
+test('a locked event ID does not block other companies', async () => {
   const service = await openTestService({ timeoutScale: 1 })
   const [slow, busy] = [await openSender(service), await openSender(service)]
   const holder = await service.db.startTransaction().execute()

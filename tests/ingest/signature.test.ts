@@ -4,7 +4,7 @@ import { updateCompany } from '../../src/company/repository.ts'
 import { verifySignature } from '../../src/ingest/signature.ts'
 import { type Answer, createClock, openTestService, type Person, times } from '../support/test-service.ts'
 
-// A clock on a whole second, so that the tolerance can be met exactly.
+// On a whole second, so that tests can meet the tolerance exactly.
 const clock = createClock()
 const second = Math.ceil(clock.now() / 1000)
 const wholeSecond = { ...clock, now: () => second * 1000 }
@@ -22,7 +22,7 @@ const EVENT = '{"type":"payment.created","data":{"amount":10}}'
 const EVENTS = `{"events":[${EVENT},${EVENT}]}`
 const newId = () => `msg_${randomBytes(9).toString('hex')}`
 
-/** A signature as the standard describes it, of anything. */
+/** Signs as the standard describes, with any values. */
 function tagOf(key: string, { id = '', timestamp = '', body = '' }: Message): string {
   const hmac = createHmac('sha256', Buffer.from(key.replace('whsec_', ''), 'base64'))
   return hmac.update(`${id}.${timestamp}.`).update(body).digest('base64')
@@ -34,11 +34,10 @@ interface Sending {
   at?: number
   /** Replaces some headers. */
   headersOf?: (tag: string) => Answer['headers']
-  /** Replaces the body that is signed. */
+  /** Replaces the body after signing. */
   sentBody?: string | Buffer
 }
 
-/** Signs a message and sends it. */
 function post(message: Message = {}, { at = 0, ...sending }: Sending = {}): Promise<Answer> {
   const { key = secret, companyId = admin.companyId, headersOf, sentBody } = sending
   const signed = { id: newId(), timestamp: `${second}`, body: EVENT, ...message }
@@ -83,7 +82,7 @@ test.each<[name: string, sentBody: string | Buffer]>([
   ['with one byte changed', EVENT.replace('10', '11')],
   ['with a byte order mark', Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(EVENT)])],
   ['left out', ''],
-])('a signed body that is then %s is refused (ASVS 4.1.5)', async (_name, sentBody) => {
+])('a body that is %s after signing is refused (ASVS 4.1.5)', async (_name, sentBody) => {
   expect(await post({}, { sentBody })).toMatchObject(invalidSignature)
 })
 
@@ -166,7 +165,7 @@ test('a company ID can have capitals, but no other spelling', async () => {
 test('refusals do not reveal which companies exist (ASVS 6.3.8, 8.4.1)', async () => {
   const [other, suspended] = [await addSender(), await addSender()]
   const bare = await service.addCompany()
-  // Both instances remember its secret.
+  // Both instances cache its secret.
   for (const at of [0, 1]) expect((await post({}, { ...suspended, at })).status).toBe(202)
   await updateCompany(service.db, suspended.companyId, { status: 'suspended' })
   const refusals: Record<string, Parameters<typeof post>[1]> = {
@@ -202,12 +201,12 @@ test.each<[name: string, body: string, judged: object]>([
   ['not an event', '{"type":1,"data":{}}', { status: 400, body: { code: 'invalid_request' } }],
   ['an event', EVENT, { status: 202 }],
   ['a batch', EVENTS, { status: 202 }],
-])('a body that is %s is judged after its signature (ASVS 4.1.5)', async (_name, body, judged) => {
+])('a body that is %s is judged only after its signature (ASVS 4.1.5)', async (_name, body, judged) => {
   const { company, ...sender } = await addSender()
   const sending = { ...sender, at: 1 }
   expect(await post({ body }, sending)).toMatchObject(judged)
   expect(await post({ body }, { ...sending, key: ZEROS })).toMatchObject(invalidSignature)
-  // The second instance remembers the secret that is replaced on the first.
+  // The second instance caches the secret that is replaced on the first.
   await service.newSecret(company)
   expect(await post({ body }, sending)).toMatchObject(invalidSignature)
 })

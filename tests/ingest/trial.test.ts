@@ -3,15 +3,13 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../support/problem.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** What a company on a trial can send in a day. */
-
 const service = await openTestService({
   instances: 2,
   env: { RATE_LIMIT_SCALE: '1', LIMIT_TRIAL_BYTES: '10000/86400' },
 })
 const { clock, db } = service
 
-/** An event that counts 1,000 bytes. */
+/** An event that counts as 1,000 bytes. */
 const event = (id: string) => ({ id, type: 'test', data: { text: 'x'.repeat(1000 - 11 - 4 - id.length) } })
 
 async function addSender() {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Applicant, createAdmission } from '../../src/limits/admission.ts'
 
-/** Work whose ends the test decides. */
+/** Work that ends only when the test ends it. */
 function startWork(count: number, run: (work: () => Promise<number>) => Promise<number>) {
   const begun: number[] = []
   const ends = Array.from({ length: count }, () => Promise.withResolvers<number>())
@@ -14,7 +14,7 @@ function startWork(count: number, run: (work: () => Promise<number>) => Promise<
   return { begun, ends, settled: Promise.allSettled(results) }
 }
 
-/** An admission for one client, which waits in order of arrival. */
+/** An admission for one client, in order of arrival. */
 function openAdmission(options: { slots: number; maxWaiting: number; isOutage?(): boolean }) {
   const admission = createAdmission(options)
   const run = (work: () => Promise<number>, signal?: AbortSignal) =>
@@ -22,7 +22,7 @@ function openAdmission(options: { slots: number; maxWaiting: number; isOutage?()
   return { admission, run }
 }
 
-/** Lets everything that can go on do so. */
+/** Lets everything continue that can. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 test('an admission runs as many calls as it has slots, then queues (ASVS 15.1.3, 15.2.2)', async () => {
@@ -42,7 +42,7 @@ test('an admission runs as many calls as it has slots, then queues (ASVS 15.1.3,
   expect(next).toEqual([0, 1])
 })
 
-test('an admission gives the slot of a failed call to the next', async () => {
+test('an admission passes the slot of a failed call to the next', async () => {
   const { run } = openAdmission({ slots: 1, maxWaiting: 1 })
   const { begun, ends, settled } = startWork(2, run)
   ends[0]?.reject(new Error('failed'))
@@ -75,7 +75,7 @@ test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async ()
   expect(await run(async () => 4)).toBe(4)
 })
 
-/** The names of calls by one slot, in the order in which they ran, and of those that were refused. */
+/** With one slot: names of calls in the order in which they ran, and of refused ones. */
 async function runAll(
   calls: [name: string, applicant: Applicant][],
   bounds: { maxWaiting: number; maxPerSender?: number },
@@ -89,7 +89,7 @@ async function runAll(
   return [ran?.join(' '), refused?.join(' ')]
 }
 
-test('an admission serves known clients and strangers in alternation (ASVS 15.2.2)', async () => {
+test('an admission alternates between known clients and strangers (ASVS 15.2.2)', async () => {
   const stranger = { network: '192.0.2.1', isKnown: false }
   const known = { network: '198.51.100.1', isKnown: true }
   const flood = ['s1', 's2', 's3', 's4', 's5', 's6'].map((name): [string, Applicant] => [name, stranger])
@@ -97,7 +97,7 @@ test('an admission serves known clients and strangers in alternation (ASVS 15.2.
   expect(await runAll(calls, { maxWaiting: 4 })).toEqual(['s1 k1 s2 k2 s3 k3 s4 s5', 's6'])
 })
 
-test('a /48 has a share of the queue, and so has each known device of a network', async () => {
+test('/48s and known devices of a network each have a queue share', async () => {
   const inside = (subnet: number, isKnown = false) => ({ network: `2001:db8:1:${subnet}::`, isKnown })
   const calls: [string, Applicant][] = [
     ['first', inside(0)],

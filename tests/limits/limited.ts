@@ -1,8 +1,6 @@
 import { expect } from 'vitest'
 import type { Answer } from '../support/test-service.ts'
 
-/** What responses tell about limits. */
-
 let hosts = 0
 /** An IPv4 address that no other test uses. */
 export const newAddress = () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createMemoryStore } from '../../src/limits/memory.ts'
 import { times } from '../support/test-service.ts'
 
-/** Where `@fastify/rate-limit` counts. */
+/** `@fastify/rate-limit` counts in this store. */
 
 const LENGTH_MS = 60_000
 
@@ -17,7 +17,7 @@ function openStore() {
   return { use, at: (ms: number) => (time = ms) }
 }
 
-test('a refused use neither counts nor extends the window', () => {
+test('a refused request neither counts nor extends the window', () => {
   const { use, at } = openStore()
   for (const hits of [1, 2]) expect(use('a')).toEqual([hits, LENGTH_MS])
   at(LENGTH_MS - 1)
@@ -26,7 +26,7 @@ test('a refused use neither counts nor extends the window', () => {
   expect(use('a')).toEqual([1, LENGTH_MS])
 })
 
-test('a window ends even after the clock was put back', () => {
+test('a window ends even if the clock is set back', () => {
   const { use, at } = openStore()
   use('a')
   at(-86_400_000)

@@ -4,7 +4,7 @@ import { byNetwork, quotasOf } from '../../src/limits/client.ts'
 import { createCounters } from '../../src/limits/counters.ts'
 import { type Answer, openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-/** Limits by network: an IPv4 address or an IPv6 /64, and four times as much for an IPv6 /48. */
+/** A network is an IPv4 address or an IPv6 /64. An IPv6 /48 has four times the limit. */
 
 const service = await openTestService({
   instances: 2,
@@ -34,7 +34,7 @@ test.for<[name: string, path: string, each: number, site: string, json: object]>
 ])('%s count by /64, and fourfold by /48, on all instances', async ([name, path, each, site, json]) => {
   const ask = (index: number, at = 0, from = networkIn(site, index)) =>
     service.call(path, { at, json, headers: { 'x-forwarded-for': from } })
-  // What one /64 requests beyond its limit takes nothing from the others.
+  // Requests of one /64 beyond its limit do not reduce the others' limits.
   const first = await Promise.all(times(3 * each, (n) => ask(0, n % 2)))
   expect(statusesOf(first).filter((status) => status === 429)).toHaveLength(2 * each)
   for (const network of [1, 2, 3]) {
@@ -55,7 +55,7 @@ test('limits in memory count by /48 too', async () => {
   expect((await ask(9)).headers['ratelimit-policy']).toBe('"anonymous-48";q=12;w=60')
 })
 
-test('a path that the router refuses is counted and measured', async () => {
+test('requests that the router refuses are counted and measured', async () => {
   const ask = () => service.call('/%', { method: 'GET', headers: { 'x-forwarded-for': '192.0.2.99' } })
   const answers = [await ask(), await ask(), await ask(), await ask()]
   expect(statusesOf(answers)).toEqual([400, 400, 400, 429])
@@ -80,7 +80,7 @@ test('an IPv6 network has two counters, an IPv4 address one', async () => {
   expect([await hits('v4'), await hits('v4-48')]).toEqual([[1], []])
 })
 
-test('a use that one counter refuses does not count for the other, and leaves few rows', async () => {
+test('a use that one counter refuses is not counted by the other', async () => {
   const tries = { ...limit, name: 'refused' }
   const use = (network: number, after = 0) =>
     counters.consume(tries, byNetwork(`2001:db8:2:${network}::`), { now: service.clock.now() + after })
@@ -89,16 +89,16 @@ test('a use that one counter refuses does not count for the other, and leaves fe
     await expect(use(network)).rejects.toThrow(LIMITED)
   }
   for (const network of times(8, (n) => 5 + n)) await expect(use(network)).rejects.toThrow(LIMITED)
-  // The /48 that refused holds its limit and the use that it refused, which its next use leaves out.
+  // The counter of the /48 shows its limit and the refused use, which its next use drops.
   expect(await hits('refused')).toEqual([0, 4, 4, 4, 4])
   await counters.refund(quotasOf(tries, byNetwork('2001:db8:2:1::')))
-  // What was refused is asked about again after a second.
+  // After a second, a refused network is checked again.
   await use(5, 1_000)
   await expect(use(6, 1_000)).rejects.toThrow(LIMITED)
   expect(await hits('refused')).toHaveLength(6)
 })
 
-test('a second counter counts only what the first admits', async () => {
+test('a second counter counts only what the first one admits', async () => {
   const own = { ...limit, name: 'own' }
   const shared = { ...limit, name: 'shared', max: 7 }
   const elsewhere = createCounters(db, (_name, run) => run)
@@ -120,7 +120,7 @@ test('a second counter counts only what the first admits', async () => {
   })
 })
 
-test('a refund creates no counter, and takes none below zero', async () => {
+test('a refund neither creates a counter nor takes one below zero', async () => {
   const tries = { ...limit, name: 'gone' }
   const now = service.clock.now()
   await counters.refund(quotasOf(tries, ['x']))
@@ -132,7 +132,7 @@ test('a refund creates no counter, and takes none below zero', async () => {
   await expect(counters.consume(tries, ['x'], { now })).rejects.toThrow(LIMITED)
 })
 
-test('a window that a fast clock started ends one window after the present', async () => {
+test('a window that a fast clock started ends one window from now', async () => {
   const tries = { ...limit, name: 'ahead' }
   const now = service.clock.now()
   for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], { now: now + 86_400_000 })

@@ -11,9 +11,9 @@ import {
 } from '../support/test-service.ts'
 import { remaining } from './limited.ts'
 
-/** Sign-ins that are not served give their count back. */
+/** Sign-ins that are not served are refunded. */
 
-describe('more concurrent sign-ins than can be hashed (ASVS 15.1.3, 15.2.2)', async () => {
+describe('overload by concurrent sign-ins (ASVS 15.1.3, 15.2.2)', async () => {
   const service = await openTestService({
     hasher: await createCheapHasher(1, 16),
   })
@@ -54,7 +54,7 @@ test('a sign-in that takes too long gets 503 and opens no session (ASVS 15.1.3)'
   const { status, headers, body } = await service.login(person)
   expect([status, headers['retry-after'], body.code]).toEqual([503, '1', 'unavailable'])
   answered.resolve()
-  // Their attempt is refunded at the end of the request.
+  // The attempt is refunded at the end of the request.
   await expect.poll(() => selectCounters(service)).toEqual(before)
   expect(await service.db.selectFrom('sessions').select('session_id').execute()).toEqual([])
   const logged = service.logs.map((line) => JSON.parse(line)).filter(({ code }) => code === 'unavailable')
@@ -62,7 +62,7 @@ test('a sign-in that takes too long gets 503 and opens no session (ASVS 15.1.3)'
   expect(service.logs.join('')).not.toContain('sent')
 })
 
-test('the 503 of an outage does not wait for the refund of the attempt', async () => {
+test("an outage's 503 does not wait for the refund of the attempt", async () => {
   const hasher = await createCountingHasher()
   const service = await openTestService({ hasher })
   const person = await service.addCompany()
@@ -84,7 +84,7 @@ test('the 503 of an outage does not wait for the refund of the attempt', async (
     }
     const asking = ask()
     await counted.promise
-    // As if commits were not acknowledged: refunds wait.
+    // The lock simulates commits that are not acknowledged, so refunds wait.
     const locking = service.db.transaction().execute(async (tx) => {
       await sql`lock table rate_counters in access exclusive mode`.execute(tx)
       locked.resolve()
@@ -102,7 +102,7 @@ async function selectCounters({ db }: TestService) {
     .selectFrom('rate_counters')
     .select(['counter', 'hits'])
     .where('hits', '>', 0)
-    // Of these, each is counted, however it ends.
+    // These always count, whatever their outcome.
     .where('counter', 'not like', 'reauthentications:%')
     .orderBy('counter')
     .execute()

@@ -9,8 +9,8 @@ const { signInFailures, accountFailures } = service.config.limits
 const guesses = (name: string): CountedQuota => ({ limit: signInFailures, values: [name], level: 0 })
 const ofAccount = (name: string): CountedQuota => ({ limit: accountFailures, values: [name], level: 2 })
 
-test('refunds lock all counters of guesses before those of accounts, as uses do', async () => {
-  // The first member was known when the limit of the account was used up.
+test('refunds lock counters of guesses before counters of accounts, as uses do', async () => {
+  // The first member's network was known when the account reached its limit.
   const items = [[guesses('known')], [guesses('other'), ofAccount('other')]]
   const rows = items
     .flat()

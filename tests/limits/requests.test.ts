@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 import { countStatuses, expectLimited, from, newAddress, remaining } from './limited.ts'
 
-/** The limits of refreshes and regenerations, and those that each instance counts by itself. */
+/** Limits of refreshes and regenerations, and those that each instance counts on its own. */
 
 const service = await openTestService({
   instances: 2,
@@ -21,7 +21,7 @@ test('refreshes above the limit consume no token, and retries count', async () =
   const admin = await service.addCompany()
   const { refreshToken, session } = await service.loginAs(admin)
   let [token, previous] = [refreshToken, refreshToken]
-  // Each twice, with the same idempotency key.
+  // Each is sent twice, with the same idempotency key.
   for (const left of [5, 4, 3, 2, 1, 0]) {
     const key = `refresh-${Math.floor(left / 2)}`
     const answer = await service.refresh(token, { at: left % 2, key })
@@ -38,14 +38,14 @@ test('refreshes above the limit consume no token, and retries count', async () =
   expect(await row.executeTakeFirstOrThrow()).toEqual(before)
   const other = await service.loginAs(admin)
   expect((await service.refresh(other.refreshToken)).status).toBe(200)
-  // The window ends by the clock of the database, which no test can move; so the window moves.
+  // The window ends by the database's clock, which no test can move, so the window moves instead.
   await sql`update sessions set window_started_at = window_started_at - interval '60 s'
     where session_id = ${session.id}`.execute(service.db)
   const answer = await service.refresh(token, { at: 1 })
   expect([answer.status, remaining(answer)]).toEqual([200, 5])
 })
 
-test('a response reports the tightest limit that counted it, and none that was given back', async () => {
+test('a response reports the tightest limit that counted it, without refunded ones', async () => {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)
   const cookie = await service.cookieOf(admin)
@@ -58,10 +58,10 @@ test('a response reports the tightest limit that counted it, and none that was g
   expect(names).toEqual(['"invitations"', '"session"', '"wrong-reauthentications"'])
 })
 
-test('refreshes count races, and audit no more than the limit', async () => {
+test('refresh races count toward the limit, which bounds their audit entries', async () => {
   const { refreshToken, session } = await service.loginAs(await service.addCompany())
   const { body: next } = await service.refresh(refreshToken)
-  // Ahead of the clock of the database, so that the race lasts.
+  // Ahead of the database's clock, so that the race lasts.
   await sql`update sessions set rotated_at = rotated_at + interval '1 hour'
     where session_id = ${session.id}`.execute(service.db)
   for (const _ of times(5, () => 0))
@@ -72,7 +72,7 @@ test('refreshes count races, and audit no more than the limit', async () => {
   expect(await audited.where('session_id', '=', session.id).execute()).toHaveLength(5)
 })
 
-test('all admins of a company share 5 regenerations an hour, on all instances', async () => {
+test("a company's admins share 5 regenerations an hour on all instances", async () => {
   const admin = await service.addCompany()
   const admins = [admin, await service.addUser(admin, 'admin')]
   const tokens = await Promise.all(admins.map(async (one) => (await service.loginAs(one)).accessToken))
@@ -98,7 +98,7 @@ test('all admins of a company share 5 regenerations an hour, on all instances', 
   expect([again.status, again.body.version]).toEqual([200, 6])
 })
 
-test('refused credentials are limited by network, by each instance (ASVS 6.3.1)', async () => {
+test('each instance limits refused credentials by network (ASVS 6.3.1)', async () => {
   const { accessToken } = await service.loginAs(await service.addCompany())
   const headers = from(newAddress())
   const kinds: (() => Promise<Answer>)[] = [

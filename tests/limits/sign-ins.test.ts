@@ -3,8 +3,6 @@ import { nobodysId } from '../../src/company/handles.ts'
 import { createCountingHasher, openTestService, type Person, times } from '../support/test-service.ts'
 import { countStatuses, expectLimited, from, newAddress, remaining } from './limited.ts'
 
-/** The limits of sign-ins, by account and network, and by network. */
-
 const hasher = await createCountingHasher()
 const service = await openTestService({
   instances: 2,
@@ -16,13 +14,12 @@ const guess = (person: Omit<Person, 'userId'>, address: string, at = 0) =>
   service.login({ ...person, password: 'not the password' }, { at, headers: from(address) })
 const signIn = (person: Omit<Person, 'userId'>, address: string, at = 0) =>
   service.login(person, { at, headers: from(address) })
-/** How many refused sign-ins the audit trail counts from a network. */
 async function refusedFrom(address: string) {
   const refused = service.db.selectFrom('refused_sign_ins').select('count')
   return (await refused.where('network', '=', address).execute()).map(({ count }) => count)
 }
 
-test('the ten guesses at an account from a network are counted before hashing (ASVS 6.3.1)', async () => {
+test('ten guesses per account and network are counted before hashing (ASVS 6.3.1)', async () => {
   for (const person of [await service.addUser(admin), { ...admin, email: 'no@body.example' }]) {
     const address = newAddress()
     hasher.verified = 0
@@ -50,7 +47,7 @@ test('after ten guesses, only other networks can sign in for 15 minutes (ASVS 6.
   expect((await signIn(person, address, 1)).status).toBe(200)
 })
 
-test('spellings of the company and the email share one count of guesses', async () => {
+test('all spellings of company and email share one count of guesses', async () => {
   const person = await service.addUser(admin)
   const address = newAddress()
   const spellings = [
@@ -62,7 +59,7 @@ test('spellings of the company and the email share one count of guesses', async 
   expect(countStatuses(answers)).toEqual({ 401: 10, 429: 5 })
 })
 
-test('limits do not show whether a company has a handle', async () => {
+test('limits do not reveal whether a company has a handle', async () => {
   const [handle, email, address] = ['nobody-has-this', 'no@body.example', newAddress()]
   const byHandle = { company: handle, email, password: 'not the password' }
   const answers = []
@@ -72,7 +69,7 @@ test('limits do not show whether a company has a handle', async () => {
   expect(answers.map(remaining)).toEqual([9, 9])
 })
 
-test('the right password of an unverified email is not counted as a failure', async () => {
+test('the correct password of an unverified email does not count as failure', async () => {
   const person = await service.addUser(admin)
   const user = service.db.updateTable('users').where('user_id', '=', person.userId)
   await user.set({ email_verified_at: null }).execute()
@@ -82,7 +79,6 @@ test('the right password of an unverified email is not counted as a failure', as
   expect(countStatuses(answers)).toEqual({ 403: 12 })
 })
 
-/** One password tried on many accounts. */
 const spray = (addressOf: (index: number) => string) =>
   Promise.all(
     times(36, (n) => {
@@ -91,7 +87,7 @@ const spray = (addressOf: (index: number) => string) =>
     }),
   )
 
-test('all accounts and instances share 30 sign-in attempts a minute of a network (ASVS 6.3.1)', async () => {
+test('each network has 30 sign-in attempts a minute, across accounts and instances (ASVS 6.3.1)', async () => {
   const address = newAddress()
   const answers = await spray(() => address)
   expect(countStatuses(answers)).toEqual({ 401: 30, 429: 6 })
@@ -112,7 +108,7 @@ const spellings = ['203.0.113.77', ...mapped]
 test.for<[what: string, addressOf: (index: number) => string, network: string]>([
   ['addresses of an IPv6 /64', (n) => `2001:db8:1:2:${n}::${n + 1}`, '2001:db8:1:2::'],
   ['spellings of an IPv4 address', (n) => spellings[n % 4] ?? '', '203.0.113.77'],
-  // The proxy adds the address that it saw to what the client made up (ASVS 4.1.3).
+  // The proxy appends the address that it saw to the client's made-up one (ASVS 4.1.3).
   ['made-up X-Forwarded-For addresses', (n) => `192.0.2.${n}, 203.0.113.78`, '203.0.113.78'],
 ])('%s share one count of sign-in attempts (ASVS 4.1.3, 6.3.1)', async ([, addressOf, network]) => {
   expect(countStatuses(await spray(addressOf))).toEqual({ 401: 30, 429: 6 })

@@ -6,7 +6,7 @@ import { startProgram } from '../support/program.ts'
 
 const start = (line: string) => startProgram('load-test.ts', line.split(' '))
 
-test('the load test measures gatehouse beside a plain service', async () => {
+test('the load test compares gatehouse with a plain service', async () => {
   const json = join(await openFolder(), 'report.json')
   const scenarios = ['refresh', 'ingest-batch', 'verify']
   const { ended } = start(`--scenario ${scenarios} --duration 0.5 --rounds 1 --json ${json}`)
@@ -32,12 +32,12 @@ test('the load test measures gatehouse beside a plain service', async () => {
     ({ gatehouse }: { gatehouse: { succeeded: number; errors: object } }) =>
       gatehouse.succeeded > 0 && Object.keys(gatehouse.errors).length === 0,
   )
-  // A busy machine can be too slow for a request, and nothing else.
+  // The only error that a busy machine can cause is a slow request.
   expect(errors.filter((error) => !/^503|timed out$/.test(error))).toEqual([])
   expect(code).toBe(isClean ? 0 : 1)
 })
 
-test('Ctrl-C ends the load and still reports what was measured', async () => {
+test('Ctrl-C ends the load test, which still reports its measurements', async () => {
   const { child, ended } = start('--scenario session --duration 600 --rounds 600')
   child.stderr.on('data', (line) => {
     if (/session, round (?!1 )/.test(String(line))) child.kill('SIGINT')
@@ -52,7 +52,7 @@ test('Ctrl-C ends the load and still reports what was measured', async () => {
 test.each([
   ['--scenario dance', 'Unknown scenario: dance.'],
   ['--json /nowhere/report.json', 'The report cannot be written'],
-])('%s is refused with a sentence', async (line, sentence) => {
+])('%s is refused with an explanation', async (line, sentence) => {
   const { code, stderr } = await start(line).ended
   expect(code).toBe(1)
   expect(stderr).toContain(sentence)

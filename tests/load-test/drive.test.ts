@@ -8,7 +8,7 @@ import { drive, latencyAt } from '../../scripts/kit/drive.ts'
 import { type Operation, perform } from '../../scripts/kit/operations.ts'
 import { drive as driveByAutocannon } from '../../scripts/load-test/drive.ts'
 
-/** What puts load on services, against servers whose behavior is known. */
+/** Load is driven against servers with known behavior. */
 
 const OK = '{"ok":true}'
 
@@ -22,7 +22,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Asks for the root so many times, and the response has to be `{"ok":true}`. */
+/** Requests the root this many times. Each response must be `{"ok":true}`. */
 function operation(times: number): Operation {
   let left = times
   return {
@@ -58,7 +58,7 @@ test('autocannon counts errors by code and latencies of correct responses only',
   expect([measured.succeeded, measured.histogram.totalCount]).toEqual([10, 10])
 })
 
-test('in the open loop, a stall delays every request due during it', async () => {
+test('in the open loop, a stall delays every request due in it', async () => {
   const STALL_MS = 600
   let stalledUntil = 0
   const url = await serve(async (_request, response) => {
@@ -68,11 +68,11 @@ test('in the open loop, a stall delays every request due during it', async () =>
   })
   const client = openClient(url, { connections: 1 })
   onTestFinished(() => client.close())
-  // One virtual user, 100 requests per second: 60 are due in the stall, and 30 of them in its first half.
+  // One virtual user at 100 requests per second: 60 are due in the stall, and 30 of them in its first half.
   const asking = operation(Number.POSITIVE_INFINITY)
   const measured = await drive({ works: [() => perform(client, asking)], durationMs: 1_000, rate: 100 })
   expect(measured.errors.size).toBe(0)
   const { totalCount } = measured.histogram
-  // A timer can fire a little before its time is up by another clock. A busy machine is only slower.
+  // A timer can fire slightly early by a different clock. A busy machine can only be slower.
   expect(latencyAt(measured.histogram, 100 * (1 - 28 / totalCount))).toBeGreaterThan(STALL_MS / 2 - 3)
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { newDataDir, npmStart, usersOf } from '../support/npm-start.ts'
 
-/** `npm start` on a machine without configuration, ended as people end it. Processes are found by /proc. */
+/** `npm start` without configuration, stopped as people stop it. /proc shows the processes. */
 
 const onTerminal = (dataDir: string) => npmStart(dataDir, ['script', '-qefc', 'npm start', '/dev/null'])
 
@@ -17,7 +17,7 @@ async function endByCtrlC({ child, exit }: ReturnType<typeof npmStart>): Promise
 describe.runIf(process.platform === 'linux')('npm start', () => {
   test('npm start ends on Ctrl-C, twice, and leaves nothing running', async () => {
     const dataDir = await newDataDir()
-    // The second start finds the data of the first.
+    // The second start finds the first one's data.
     for (const round of [1, 2]) {
       const start = onTerminal(dataDir)
       await start.untilReady()
@@ -34,7 +34,7 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     const start = onTerminal(dataDir)
     await expect.poll(() => existsSync(join(dataDir, name)), { interval: 5 }).toBe(true)
     await endByCtrlC(start)
-    // What a start was ended in can take a moment to end itself.
+    // A process that was interrupted can take a moment to end.
     await expect.poll(() => usersOf(dataDir)).toEqual([])
   })
 
@@ -45,7 +45,7 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     process.kill(-(child.pid ?? 0), 'SIGTERM')
     const [code, signal] = await exit
     expect([0, 128 + constants.signals.SIGTERM, 'SIGTERM']).toContain(code ?? signal)
-    // npm can end before what it has started.
+    // npm can end before the processes that it started.
     await expect.poll(() => usersOf(dataDir)).toEqual([])
   })
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { openDemoCompany, welcome } from '../../src/process/local/demo-company.ts'
 import { NEW_PASSWORD, useSharedService } from '../support/test-service.ts'
 
-test('a start prints the credentials of the demo company as long as they sign in', async () => {
+test("a start prints the demo company's credentials while they work", async () => {
   const { service } = await useSharedService()
   const open = () => openDemoCompany(service.config.dataDir, service.context)
   const demo = await open()
@@ -11,7 +11,7 @@ test('a start prints the credentials of the demo company as long as they sign in
 
   const json = { currentPassword: demo.password, newPassword: NEW_PASSWORD }
   expect((await service.call('/auth/password/change', { token, json })).status).toBe(204)
-  // With HOST=:: too.
+  // Also tests the address for HOST=::.
   for (const url of ['http://127.0.0.1:3000', 'http://[::]:3000', 'http://[::1]:3000']) {
     const text = welcome(url, await open())
     expect(text).not.toContain(demo.password)

@@ -16,12 +16,12 @@ const isRoot = process.getuid?.() === 0
 const systemDir = '/var/lib/gatehouse'
 const settings = { fsync: 'off' }
 
-// Making a database takes most of a second, so tests that need not see it made take turns with one.
+// Creating a database takes most of a second, so tests that do not need a new one share this folder.
 const sharedDir = await newDataDir()
 
 afterAll(() => rmdir(systemDir).catch(() => {}))
 
-test('the database is UTF-8 on loopback only, and its password belongs to its user', async () => {
+test('the database is UTF-8, on loopback only, with a private password', async () => {
   const { url } = await start(sharedDir)
   expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
   const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,
@@ -33,7 +33,7 @@ test('the database is UTF-8 on loopback only, and its password belongs to its us
   await expect(readNotes(url.replace(/:[\w-]{32}@/, ':guess@'))).rejects.toThrow(/authentication/)
 })
 
-test('data outlives a restart, and an empty lock file', async () => {
+test('data survives a restart with an empty lock file', async () => {
   const { url, stop } = await start(sharedDir)
   await note(url, 'restart')
   await stop()
@@ -42,7 +42,7 @@ test('data outlives a restart, and an empty lock file', async () => {
   expect(await readNotes((await start(sharedDir)).url)).toContain('restart')
 })
 
-test('commands that start at the same time share it, until all of them stop', async () => {
+test('commands that start concurrently share a database until all of them stop', async () => {
   const dataDir = await newDataDir()
   const elsewhere = await startElsewhere(dataDir, { isCommand: true })
   const [url, ...commands] = await Promise.all([
@@ -56,7 +56,7 @@ test('commands that start at the same time share it, until all of them stop', as
 
   await kill(elsewhere)
   await Promise.all(commands.map((one) => one.stop()))
-  // If the killed one owned it, it has ended too.
+  // If the killed process owned the database, it has ended too.
   await (await start(dataDir)).stop()
   await expect(readNotes(url)).rejects.toThrow()
 })
@@ -71,8 +71,8 @@ test('a second service is refused, and a command leaves the database running', a
   await note(owner.url, 'still there')
 })
 
-test('of two services that start at the same time, one owns the folder', async () => {
-  // Either of two can be faster than the one that launched the server.
+test('one of two concurrently starting services owns the folder', async () => {
+  // Either one can be faster than the one that launched the server.
   const outcomes = times(2, async (index) => {
     const dataDir = await newDataDir()
     const both = await Promise.allSettled([start(dataDir), start(dataDir)])
@@ -83,7 +83,7 @@ test('of two services that start at the same time, one owns the folder', async (
   expect(await Promise.all(outcomes)).toEqual(times(2, (index) => [0, [`folder ${index}`]]))
 })
 
-test('a start right after the owner was killed has its data', async () => {
+test("a start right after the owner was killed has the owner's data", async () => {
   const owner = await startElsewhere(sharedDir)
   const url = await readUrl(owner)
   await note(url, 'orphan')
@@ -97,7 +97,7 @@ test('a start right after the owner was killed has its data', async () => {
   await expect(readNotes(next.url)).rejects.toThrow()
 })
 
-test('the database ends when its owner is killed, even if nothing starts after it', async () => {
+test('the database ends when its owner is killed, without a new start', async () => {
   const owner = await startElsewhere(sharedDir)
   await readUrl(owner)
   expect(findPostmaster(sharedDir)).toBeGreaterThan(0)
@@ -105,7 +105,7 @@ test('the database ends when its owner is killed, even if nothing starts after i
   await expect.poll(() => findPostmaster(sharedDir)).toBeUndefined()
 })
 
-test('processes that start at the same time on a new folder each get a connection', async () => {
+test('processes that start concurrently on a new folder each get a connection', async () => {
   const dataDir = await newDataDir()
   const starting = times(4, () => startElsewhere(dataDir, { isCommand: true }))
   const urls = await Promise.all((await Promise.all(starting)).map(readUrl))
@@ -114,7 +114,7 @@ test('processes that start at the same time on a new folder each get a connectio
   expect(answers).toEqual(times(4, () => [{ answer: 42 }]))
 })
 
-test('a killed server starts again, whoever has its process ID now', async () => {
+test('a killed server starts again, even if its process ID is reused', async () => {
   const first = await start(sharedDir)
   await note(first.url, 'killed')
   process.kill(await readPid(first.url), 'SIGKILL')
@@ -130,7 +130,7 @@ test('a killed server starts again, whoever has its process ID now', async () =>
   expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
 })
 
-test('a first start that was killed half way begins again', async () => {
+test('an interrupted first start begins again', async () => {
   const dataDir = await newDataDir()
   const owner = await startElsewhere(dataDir)
   const isUnderWay = async () => {
@@ -155,7 +155,7 @@ test('the database ends with its owner, even while others are connected', async 
   await expect(readNotes(owner.url)).rejects.toThrow()
 })
 
-test('a start during the stop of another succeeds', async () => {
+test('a start succeeds while a different process stops', async () => {
   let current = await start(sharedDir)
   for (const round of times(4, (index) => index)) {
     const [next] = await Promise.all([start(sharedDir), current.stop()])
@@ -164,12 +164,12 @@ test('a start during the stop of another succeeds', async () => {
   }
 })
 
-test('a start that fails has the reason of the log', async () => {
+test('a failed start reports the reason from the log', async () => {
   const attempt = start(sharedDir, { settings: { shared_buffers: 'plenty' } })
   await expect(attempt).rejects.toThrow(/shared_buffers.*DATABASE_URL/s)
 })
 
-test('a lost password is named, and works again when put back', async () => {
+test('a lost password is reported, and works again when restored', async () => {
   const file = join(sharedDir, 'postgres.password')
   await (await start(sharedDir)).stop()
   const password = await readFile(file, 'utf8')
@@ -179,7 +179,7 @@ test('a lost password is named, and works again when put back', async () => {
   await note((await start(sharedDir)).url, 'password found')
 })
 
-test('a copied folder opens', async () => {
+test('a copied data folder opens', async () => {
   const first = await start(sharedDir)
   await note(first.url, 'copied')
   await first.stop()
@@ -189,11 +189,11 @@ test('a copied folder opens', async () => {
   expect(await readNotes((await start(copy)).url)).toContain('copied')
 })
 
-test('a platform without binaries is named, with DATABASE_URL as the way out', () => {
+test('a platform without binaries is reported, and DATABASE_URL suggested', () => {
   expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
 })
 
-test('binaries that do not run are named, with DATABASE_URL as the way out', async () => {
+test('binaries that do not run are reported, and DATABASE_URL suggested', async () => {
   const folder = await newFolder(0o711)
   await mkdir(join(folder, 'native/bin'), { recursive: true })
   await writeFile(join(folder, 'native/pg-symlinks.json'), '[]')
@@ -203,7 +203,7 @@ test('binaries that do not run are named, with DATABASE_URL as the way out', asy
 })
 
 test('binaries that cannot be used in place are copied', async () => {
-  // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
+  // The account that runs Postgres cannot enter root's folder. Other users cannot write to it.
   const binaries = await copyWithoutLinks(await newFolder(0o700))
   await chmod(join(binaries.folder, 'native/lib'), 0o555)
   try {
@@ -214,7 +214,7 @@ test('binaries that cannot be used in place are copied', async () => {
   expect(await readdir(sharedDir)).toContain(`postgres-${binaries.name}`)
 })
 
-test.runIf(isRoot)('root keeps the data of a closed folder elsewhere, until it is deleted', async () => {
+test.runIf(isRoot)("root keeps a closed folder's data elsewhere until the folder is deleted", async () => {
   const closed = await newFolder(0o700)
   const dataDir = join(closed, '.data')
   const first = await start(dataDir)
@@ -240,7 +240,7 @@ async function newFolder(mode: number): Promise<string> {
   return folder
 }
 
-/** A data folder that does not exist yet, in a place that the account running Postgres can pass. */
+/** A data folder that does not exist yet, in a place that the account running Postgres can enter. */
 async function newDataDir(): Promise<string> {
   return join(await newFolder(0o711), '.data')
 }
@@ -261,7 +261,7 @@ async function start(dataDir: string, { binaries = locateBinaries(), ...rest }: 
   return postgres
 }
 
-/** Another process that uses the database; it prints the url and then stays. */
+/** Uses the database from a different process, which prints the URL and then stays. */
 async function startElsewhere(dataDir: string, options: Options = {}): Promise<ChildProcess> {
   const module = new URL('../../src/process/local/postgres.ts', import.meta.url).href
   const script = `
@@ -285,7 +285,7 @@ async function readUrl(child: ChildProcess): Promise<string> {
   return String(chunk).trim()
 }
 
-/** Kills a process that we started, with the children that share its group; the server has its own. */
+/** Kills a process that we started, with its group. The server has its own group. */
 async function kill(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   const exit = once(child, 'exit')
@@ -293,7 +293,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await exit
 }
 
-/** A process with nothing to do with the database, of the account that the database belongs to. */
+/** A process unrelated to the database, under the account that owns the database. */
 async function spawnStranger(cluster: string): Promise<ChildProcess> {
   const { uid, gid } = await stat(cluster)
   const child = spawn('sleep', ['600'], { cwd: '/', detached: true, stdio: 'ignore', uid, gid })
@@ -326,7 +326,7 @@ async function remove(folder: string): Promise<void> {
 
 async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url)
-  // A connection cut by a shutdown also speaks up outside of the query.
+  // A connection that a shutdown cuts also emits an error outside the query.
   client.on('error', () => {})
   try {
     await client.connect()

@@ -7,12 +7,12 @@ import { findFreePort } from '../../src/process/listen.ts'
 import { INHERITED } from '../support/environment.ts'
 import { newDataDir, npmStart } from '../support/npm-start.ts'
 
-/** The quick start, and what README.md tells its reader to paste after it. */
+/** Covers the quick start, and everything that README.md says to paste after it. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const readme = await readFile(join(PROJECT, 'README.md'), 'utf8')
 const dataDir = await newDataDir()
-// Known before the start, because PUBLIC_URL decides which origin can use the cookie.
+// PUBLIC_URL decides which origin can use the cookie, so the port must be known before the start.
 const port = await findFreePort({ host: '127.0.0.1', port: 0 })
 const { child, exit, output, untilReady } = npmStart(dataDir, ['npm', 'start'], { PORT: String(port) })
 

@@ -6,8 +6,6 @@ import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** Emails from what causes them to the mailbox. */
-
 const mailbox = await openMailbox()
 const service = await openTestService({
   instances: 2,
@@ -26,7 +24,7 @@ const NEAR = { 'x-forwarded-for': '203.0.113.9' }
 const fail = (person: Person, count: number) =>
   Promise.all(times(count, () => service.login({ ...person, password: 'not it' }, { headers: NEAR })))
 
-/** What keeps mail programs from making a link of a name. */
+/** Keeps email programs from turning a name into a link. */
 const HAIR_SPACE = '\u200a'
 
 /** Both forms of an email, as users read them. */
@@ -35,7 +33,7 @@ const wordsOf = ({ email }: ReceivedMail) => {
   return [email.text ?? '', html].map((text) => text.replace(/\s+/g, ' '))
 }
 
-test('an emailed link leads to PUBLIC_URL, tells its cause, and loads nothing (ASVS 4.1.3, 14.2.1)', async () => {
+test('an emailed link leads to PUBLIC_URL, explains its cause, and loads nothing (ASVS 4.1.3, 14.2.1)', async () => {
   const person = await join()
   const { companyId, email: address } = person
   const forged = ['host', 'x-forwarded-host', 'x-forwarded-proto', 'origin', 'referer']
@@ -59,7 +57,7 @@ test('an emailed link leads to PUBLIC_URL, tells its cause, and loads nothing (A
     expect(words).toMatch(/works once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC/)
     expect(words).toContain("If this wasn't you, ignore this email.")
   }
-  // The token is in the fragment.
+  // The token is in the fragment, which is not sent to servers.
   const url = `https://auth.example.com/reset-password#token=${token}`
   expect(email.text).toContain(`\n${url}\n`)
   expect(email.html).toContain(`href="${url}"`)
@@ -68,7 +66,7 @@ test('an emailed link leads to PUBLIC_URL, tells its cause, and loads nothing (A
   expect(email.html).not.toMatch(/<(script|img|link|iframe|form)\b|url\(|@import/i)
 })
 
-test('an unproven email address gets no text that a stranger chose', async () => {
+test('an unconfirmed email address gets no text that a stranger chose', async () => {
   const email = newEmail()
   const headers = { 'user-agent': 'Prize/1.0' }
   const chosen = { companyName: 'You won a prize', name: 'Reginald the stranger' }
@@ -90,7 +88,7 @@ test('an unproven email address gets no text that a stranger chose', async () =>
   expect(letters[0]?.email.subject).toBe('Confirm your email address')
 })
 
-test('an unproven email address gets no notice', async () => {
+test('an unconfirmed email address gets no notice', async () => {
   const { companyId, email } = await service.addCompany()
   const user = service.db.updateTable('users').where('company_id', '=', companyId)
   await user.set({ email_verified_at: null }).execute()
@@ -138,7 +136,7 @@ describe('security notices (ASVS 6.3.5, 6.3.7)', () => {
     const { refreshToken: first } = await service.loginAs(person)
     const { refreshToken: next } = (await service.refresh(first)).body
     await service.refresh(next)
-    // Two generations back is theft, at any time.
+    // Two generations back is always theft.
     expect((await service.refresh(first)).body.reason).toBe('refresh_reuse')
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('was ended as a precaution')

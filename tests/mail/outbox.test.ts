@@ -13,8 +13,6 @@ import type { Clock, Person, TestService } from '../support/test-service.ts'
 import { createClock, openTestService, times } from '../support/test-service.ts'
 import { allSettled, leasedIn, noneDue, rowsOf, unsettledIn } from './outbox.ts'
 
-/** The outbox, from a queued email to its end. */
-
 const KIND = 'password_changed' as const
 const AWAY = { code: 'ESOCKET', originalCode: 'ECONNREFUSED', address: '10.0.0.1', port: 25, command: 'CONN' }
 
@@ -37,7 +35,7 @@ beforeEach(async () => {
   await service.db.deleteFrom('mail_outbox').execute()
 })
 
-/** One more sender, with a transport of the test. */
+/** An additional sender with the test's transport. */
 function openSender(
   send: Transport['send'],
   { clock = service.clock as Clock, waitFor = Promise.resolve() } = {},
@@ -57,7 +55,7 @@ function openSender(
   return { ...sender, notes }
 }
 
-/** One that sends everything. */
+/** A sender that succeeds with every email. */
 function openWorking(options?: Parameters<typeof openSender>[1]) {
   const sent: string[] = []
   const send: Transport['send'] = async ({ to }) => {
@@ -102,7 +100,7 @@ test('senders take over the emails of a killed instance after a minute', async (
   survivor.start()
   await expect.poll(() => unsettledIn(service)).toHaveLength(5)
   expect(survivor.sent).toHaveLength(15)
-  // However far a clock is ahead, the lease lasts.
+  // The lease lasts, however far ahead a clock is.
   service.clock.advance(3600)
   addresses.push(...(await queue(service, 1)))
   await expect.poll(() => survivor.sent.length).toBe(16)
@@ -113,14 +111,14 @@ test('senders take over the emails of a killed instance after a minute', async (
     select extract(epoch from leased_until - clock_timestamp())::float8 as seconds from mail_outbox
     where sent_at is null`.execute(service.db)
   for (const { seconds } of leases.rows) expect(seconds).toBeLessThanOrEqual(60)
-  // Leases end by the clock of the database.
+  // Leases end by the database's clock.
   service.clock.advance(60)
   await sql`update mail_outbox set leased_until = leased_until - interval '60 seconds'`.execute(service.db)
   const sent = [...survivor.sent, ...(await sendTheRest())]
   expect(sent.toSorted()).toEqual(addresses.toSorted())
 })
 
-test('a stopping sender hands unsent emails back, and counts no attempt', async () => {
+test('a stopping sender returns unsent emails to the queue, uncounted', async () => {
   const addresses = await queue(service, 7)
   const stopping = openSender((_message, signal) => {
     const { promise, reject } = Promise.withResolvers<never>()
@@ -136,7 +134,7 @@ test('a stopping sender hands unsent emails back, and counts no attempt', async 
   expect((await sendTheRest()).toSorted()).toEqual(addresses.toSorted())
 })
 
-test('a stopping sender does not send the email that it composes', async () => {
+test('a stopping sender does not send the email that it is composing', async () => {
   await queue(service, 1)
   const { promise: composed, resolve: compose } = Promise.withResolvers<void>()
   const sender = openWorking({ waitFor: composed })
@@ -175,7 +173,7 @@ test('an email that was sent during an outage is not sent again', async () => {
   expect([sender.sent.length, sender.notes]).toEqual([1, ['sent']])
 })
 
-/** Tries to send so many emails. */
+/** Makes `count` attempts. */
 async function attempt(send: Transport['send'], count: number, clock: Clock = service.clock) {
   const sender = openSender(send, { clock })
   sender.start()
@@ -183,7 +181,7 @@ async function attempt(send: Transport['send'], count: number, clock: Clock = se
   await sender.stop()
 }
 
-/** Tries to send what is due, and returns the row of the only email. */
+/** Attempts what is due, and returns the row of the only email. */
 async function failOnce(details: object, clock: Clock = service.clock) {
   const failure = new SendFailure(Object.assign(new Error('550 <ada@x.example> is unknown here'), details))
   await attempt(() => Promise.reject(failure), 1, clock)
@@ -196,7 +194,7 @@ test.for([
   [1, 4],
   [10, 2048],
   [11, 3600],
-] as const)('attempt %i is retried after half of up to all of %i seconds', async ([attempts, longest]) => {
+] as const)('attempt %i is retried after 50% to 100% of %i seconds', async ([attempts, longest]) => {
   await queue(service, 1)
   for (const [randomBytes, least] of [
     [(size: number) => Buffer.alloc(size, 0), longest],
@@ -217,13 +215,13 @@ test('an email is retried for a day, whatever the mail server refuses', async ()
   const refusal = { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true }
   expect(await failOnce(refusal)).toMatchObject({ failed_at: null, last_error: 'EAUTH AUTH PLAIN 535' })
   service.clock.advance(60)
-  // None of the words, which quote the address.
+  // The server's words are not stored, because they quote the address.
   expect(await failOnce({})).toMatchObject({ failed_at: null, last_error: 'unknown' })
   service.clock.advance(86_400)
   expect((await failOnce(AWAY)).failed_at).not.toBeNull()
 })
 
-test('a refused recipient is retried, and delays no others', async () => {
+test('a refused recipient is retried without a delay for others', async () => {
   const [unknown = '', full = '', good = ''] = await queue(service, 3)
   const mailbox = await openMailbox({
     refusals: {
@@ -251,11 +249,11 @@ test('all emails are sent once an unreachable mail server returns', async () => 
   const postponed = async () => (await rowsOf(service)).filter((row) => row.last_error)
   await expect.poll(postponed).toHaveLength(3)
   service.clock.advance(30)
-  // Unknown while the database does not respond within a second.
+  // The metrics are unknown while the database does not respond within a second.
   await expect.poll(() => service.metric('gatehouse_mail_waiting')).toBe(3)
   await expect.poll(() => service.metric('gatehouse_mail_oldest_seconds')).toBeGreaterThanOrEqual(30)
 
-  // An attempt that failed after the clock has moved would be postponed to a time that does not come.
+  // If an attempt failed after the clock moved, it would be postponed to a time that never comes.
   await noneDue(service)
   expect(mailbox.mails).toEqual([])
   await mailbox.start()
@@ -267,7 +265,7 @@ test('all emails are sent once an unreachable mail server returns', async () => 
   expect(service.logs.join('')).toContain('"msg":"mail: postponed"')
 })
 
-test('without a mail server, an email becomes files for its owner only', async () => {
+test('without a mail server, emails become files for their owner only', async () => {
   const service = await openTestService()
   const folder = join(service.config.dataDir, 'mail')
   await writeFile(folder, 'in the way')

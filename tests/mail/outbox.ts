@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { TestService } from '../support/test-service.ts'
 
-/** The emails of a service that were queued, were sent, or have failed. */
+/** Reads the emails of a service: queued, sent, or failed. */
 
 type Outbox = Pick<TestService, 'db'>
 
@@ -20,7 +20,7 @@ export async function leasedIn(outbox: Outbox) {
 
 export const allSettled = (outbox: Outbox) => expect.poll(() => unsettledIn(outbox)).toEqual([])
 
-/** Resolves when each email was sent, has failed, or waits for a later time. */
+/** Resolves once each email was sent, has failed, or waits for a later time. */
 export async function noneDue(service: Outbox & Pick<TestService, 'clock'>): Promise<void> {
   const now = service.clock.now()
   const due = async () =>

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 import { openMailbox } from '../support/mailbox.ts'
 import { openTestService } from '../support/test-service.ts'
 
-test('an attempt to send an email to a slow server ends before its lease', async () => {
+test('an attempt to email a slow server ends before its lease', async () => {
   let received = 0
   const mailbox = await openMailbox({
     onMessage: async () => {
       received += 1
-      // The last attempt is accepted: a service that closes would wait for it.
+      // The last attempt is accepted, because a closing service would wait for it.
       if (received === 1) await new Promise(() => {})
     },
   })
@@ -17,13 +17,13 @@ test('an attempt to send an email to a slow server ends before its lease', async
   await expect.poll(() => received).toBe(1)
   const row = () => service.db.selectFrom('mail_outbox').selectAll().executeTakeFirstOrThrow()
   expect((await row()).leased_until).not.toBeNull()
-  // However far the clocks of other instances are ahead.
+  // The clocks of other instances can be far ahead.
   service.clock.advance(3600)
-  // A sender that took it after the lease would have made a second attempt, so the first one gave it back.
+  // A sender that took it after the lease would have made a second attempt, so the first attempt released it.
   await expect.poll(async () => (await row()).leased_until, { interval: 500 }).toBeNull()
   expect(await row()).toMatchObject({ attempts: 1, last_error: expect.stringContaining('ETIMEDOUT') })
   expect(received).toBe(1)
-  // Only then it is taken again.
+  // It is taken again only now.
   service.clock.advance(3600)
   await expect.poll(row).toMatchObject({ attempts: 2, sent_at: expect.any(Date) })
   expect(received).toBe(2)

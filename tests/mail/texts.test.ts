@@ -10,14 +10,12 @@ import {
 import { type LetterContext, NOTICES } from '../../src/mail/notices.ts'
 import { times } from '../support/test-service.ts'
 
-/** The texts of all emails, from what users chose and what happened. */
-
 const KINDS = [...Object.keys(LINKED_LETTERS), ...Object.keys(NOTICES)] as MailKind[]
 const LINK = { url: 'https://auth.example.com/page#token=x', until: new Date(0) }
 const COMPANY_URL = 'https://auth.example.com/sign-in#company=acme'
 const SINCE = new Date(0).toISOString()
 
-/** All that an email can show, with one text wherever users choose it. */
+/** All that an email can show, with this text in each value that users choose. */
 function contextOf(text: string): LetterContext {
   const account = { id: '1', email: text, name: text, role: 'viewer' }
   return {
@@ -43,11 +41,11 @@ function write(kind: MailKind, context: LetterContext) {
   return { ...renderLetter(letter), links: letter.links ?? [] }
 }
 
-// What mail programs make links of in plain text: a scheme, a domain of at least two labels, an email.
+// Email programs turn these into links in plain text: a scheme, a domain of at least two labels, or an email address.
 const SEEMS_LINK = /[a-z][a-z+.-]*:\S|[^\s@]+@[^\s@]+|[\p{L}\p{N}-]+[.\u3002\uff0e\uff61][\p{L}\p{N}]/giu
 
 test.for(['www.evil.example/x?y=1', 'evil\u3002example', 'EVIL\uff0eEXAMPLE', 'mailto:eve@evil.example'])(
-  'the text %s of a user is never a link in emails',
+  "the user's text %s never becomes a link in an email",
   (text) => {
     for (const kind of KINDS) {
       const { subject, text: plain, html, links } = write(kind, contextOf(text))
@@ -58,7 +56,7 @@ test.for(['www.evil.example/x?y=1', 'evil\u3002example', 'EVIL\uff0eEXAMPLE', 'm
   },
 )
 
-test('the text of a user is not markup in any email (ASVS 1.2.1)', () => {
+test("a user's text never becomes markup in an email (ASVS 1.2.1)", () => {
   const text = `"><img src=x onerror='alert(1)'>&lt;b&gt;`
   const escaped = '&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;lt;b&amp;gt;'
   for (const kind of KINDS)
@@ -76,11 +74,11 @@ test.for([
   [0, 'You have no codes left. Create new ones'],
   [1, 'You have 1 left.'],
   [2, 'You have 2 left.'],
-] as const)('the email about a recovery code counts the codes left: %i', ([codesLeft, words]) => {
+] as const)('the email about a recovery code states how many are left: %i', ([codesLeft, words]) => {
   expect(write('recovery_code_used', { ...contextOf('Acme'), codesLeft }).text).toContain(words)
 })
 
-test('the email about a new password counts the withdrawn invitations', () => {
+test('the email about a new password states how many invitations were withdrawn', () => {
   const textOf = (invitationsWithdrawn: number) =>
     write('password_changed', { ...contextOf('Acme'), invitationsWithdrawn }).text
   expect(textOf(0)).not.toContain('withdrawn')
@@ -88,7 +86,7 @@ test('the email about a new password counts the withdrawn invitations', () => {
   expect(textOf(2)).toContain('2 invitations you had sent were withdrawn')
 })
 
-test('the email about a new password names 20 added accounts', () => {
+test('the email about a new password names up to 20 added accounts', () => {
   const textOf = (count: number, additionsSince: string | undefined = SINCE) => {
     const members = times(count, (n) => ({ id: '', name: `New${n}`, email: `${n}`, role: 'viewer' }))
     const additions = { members, serviceAccounts: [], signingSecret: null }

@@ -5,8 +5,6 @@ import { loadConfig } from '../../src/config/config.ts'
 import { openTransport, SendFailure } from '../../src/mail/transport.ts'
 import { openMailbox } from '../support/mailbox.ts'
 
-/** What a mail server sees of the service, its settings, and its messages. */
-
 const mailbox = await openMailbox()
 let messages = 0
 
@@ -16,7 +14,7 @@ function messageTo(to: string, subject = 's') {
   return { id: String(messages), kind: 'password_changed' as const, to, at: new Date(0), ...content }
 }
 
-/** Sends a message with these settings, and returns it as it arrives. */
+/** Sends a message with these settings, and returns it as received. */
 async function send(env: Record<string, string>, subject?: string) {
   const transport = openTransport(loadConfig({ SMTP_URL: mailbox.url, ...env }))
   const message = messageTo(`person${messages}@mail.example`, subject)
@@ -41,7 +39,7 @@ test.for([
   ['Zürich: 東京 <gate@mail.example>', 'Zürich: 東京'],
   [' <gate@mail.example>', ''],
   ['gate@mail.example', ''],
-] as const)('the sender of MAIL_FROM "%s" arrives as one address', async ([MAIL_FROM, name]) => {
+] as const)('the sender MAIL_FROM "%s" arrives as one address', async ([MAIL_FROM, name]) => {
   const { email, raw } = await send({ MAIL_FROM })
   expect(email.from).toEqual({ name, address: 'gate@mail.example' })
   expect(email.messageId).toMatch(/@mail\.example>$/)
@@ -62,7 +60,7 @@ test.for([
   expect(names.toSorted().join()).toBe(usual)
 })
 
-test('an attempt fails when the mail server is silent for too long', async () => {
+test('an attempt fails if the mail server is silent for too long', async () => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const { port } = Object(silent.address())
@@ -74,7 +72,7 @@ test('an attempt fails when the mail server is silent for too long', async () =>
   silent.close()
 })
 
-test('a production server that offers no TLS gets no email', async () => {
+test('a production mail server without TLS gets no email', async () => {
   const { mail } = loadConfig({ SMTP_URL: mailbox.url })
   const transport = openTransport({ mail: { ...mail, requireTls: true }, dataDir: '' })
   const sending = transport.send(messageTo('tls@x.example'), AbortSignal.timeout(60_000))

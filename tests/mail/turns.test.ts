@@ -8,7 +8,7 @@ import { newEmail } from '../support/onboarding.ts'
 import { type Answer, openTestService, PASSWORD, times } from '../support/test-service.ts'
 import { noneDue, rowsOf, unsettledIn } from './outbox.ts'
 
-/** Emails that strangers can cause to an address: a limited number an hour, in turns between the networks that request them. */
+/** Emails that strangers cause to an address are limited by the hour. Networks that request them take turns. */
 
 const mailbox = await openMailbox()
 const service = await openTestService({
@@ -29,7 +29,7 @@ const FORGOT = '/auth/password/forgot'
 type Account = { companyId: string; email: string }
 let requests = 0
 
-/** Requests go to both instances in turn. */
+/** Alternates between the instances. */
 function post(path: string, json: object, network: string) {
   requests += 1
   return service.call(path, { json, headers: { 'x-forwarded-for': network }, at: requests % 2 })
@@ -46,7 +46,7 @@ const ask = (path: string, { companyId, email }: Account, network: string) =>
   post(path, { companyId, email }, network)
 
 const { mailsTo } = mailbox
-/** Emails before the verification do not say which company they are about. */
+/** Emails before the verification do not name their company. */
 async function mailsOf({ companyId, email }: Account) {
   const queued = (await rowsOf(service, email)).filter((row) => row.company_id === companyId)
   return mailsTo(email).filter((mail) => queued.some(({ mail_id: id }) => mail.email.messageId?.includes(id)))
@@ -61,7 +61,7 @@ async function pass(seconds: number) {
 
 let email = ''
 let networks = 0
-/** An IPv4 address that no other test has used. */
+/** An IPv4 address that no other test uses. */
 function newNetwork(): string {
   networks += 1
   return `198.18.${Math.floor(networks / 250)}.${1 + (networks % 250)}`
@@ -71,7 +71,7 @@ beforeEach(() => {
   email = newEmail()
 })
 
-/** Further companies with the same user. Of several emails for one link, those that are late are not sent. */
+/** More companies with the same user, because several emails for one link are sent only once. */
 async function alike({ companyId, email }: Account, count: number) {
   const add = async () => service.addUser(await service.addCompany(), 'viewer', { email })
   const people = await Promise.all(times(count, add))
@@ -80,21 +80,21 @@ async function alike({ companyId, email }: Account, count: number) {
   return people
 }
 
-/** A registration and six further emails, all that one network requests. */
+/** A registration and six more emails, all requested by one network. */
 async function pester(network: string) {
   const others = await alike(await register(email, network), 3)
   const asked = others.flatMap((company) => [RESEND, FORGOT].map((path) => ask(path, company, network)))
   for (const { status } of await Promise.all(asked)) expect(status).toBe(202)
 }
 
-/** One email for each of many companies, each from its own network; with the registration, one more. */
+/** One email for each of `count` companies, each from its own network, and one for the registration. */
 async function crowd(count: number) {
   for (const company of await alike(await register(email, newNetwork()), count))
     await ask(RESEND, company, newNetwork())
   await allLookedAt()
 }
 
-test('an address gets 5 emails an hour, first those of new networks', async () => {
+test('an address gets 5 emails an hour, first for new networks', async () => {
   const stranger = newNetwork()
   await pester(stranger)
   await pester(stranger)
@@ -104,7 +104,7 @@ test('an address gets 5 emails an hour, first those of new networks', async () =
     const owned = await register(email, newNetwork())
     await pass(HOUR - 61)
     expect(mailsTo(email)).toHaveLength(5 * (hour + 1))
-    // Requests in the moment before others may be sent have no advantage.
+    // A request just before the next emails are sent has no advantage.
     if (hour > 0) await pester(stranger)
     await pass(1)
     expect(mailsTo(email)).toHaveLength(5 * (hour + 2))
@@ -126,7 +126,7 @@ test('owners get their email before the fifth email of a /48', async () => {
   expect(turns.map((mails) => mails?.length)).toEqual([4, 4, 4])
 })
 
-test('emails that the owner of an address causes do not wait', async () => {
+test("emails that the address's owner causes do not wait", async () => {
   const person = await service.addCompany()
   for (const network of times(4, newNetwork))
     for (const company of await alike(person, 2)) await ask(FORGOT, company, network)
@@ -140,18 +140,18 @@ test('emails that the owner of an address causes do not wait', async () => {
   expect(mailsTo(person.email).at(-1)?.email.subject).toContain('Your code')
 })
 
-test('an email that waited for dropped emails is sent within seconds', async () => {
+test('an email behind dropped emails is sent within seconds', async () => {
   await crowd(14)
   expect(mailsTo(email)).toHaveLength(5)
-  // Those that wait are to verify an email that is verified.
+  // The waiting emails would verify an email that is already verified.
   const users = service.db.updateTable('users').where('email', '=', email)
   await users.set({ email_verified_at: new Date() }).execute()
-  // 5 were expected at the end of this hour, and 5 an hour later.
+  // Five were due at the end of this hour, and five an hour later.
   await pass(HOUR)
   expect(mailsTo(email)).toHaveLength(5)
   const owned = await register(email, newNetwork())
   await allLookedAt()
-  // If it was looked at before the others were dropped, it is again after five seconds.
+  // If the sender saw it before it dropped the others, it looks again after five seconds.
   await pass(5)
   expect(await mailsOf(owned)).toHaveLength(1)
   await pass(HOUR)
@@ -165,7 +165,7 @@ const counted = async () => {
   return (await rows.execute()).map(({ hits }) => hits)
 }
 
-test('an email that is gone does not count', async () => {
+test('a deleted email does not count', async () => {
   const ids = { companyId: randomUUID(), mailId: randomUUID(), network: newNetwork() }
   const state = { data: {}, createdAt: new Date(), attempts: 1, isCounted: false }
   const mail = { ...ids, kind: 'password_reset' as const, recipient: email, ...state }
@@ -194,9 +194,9 @@ test('an email that a later link replaces does not count', async () => {
   expect(await rowsOf(service, email)).toEqual([])
 })
 
-test('an email that could be sent lets earlier ones go first', async () => {
+test('an email that is ready lets earlier ones go first', async () => {
   await crowd(14)
-  // The recipient can get more, and nothing else is due.
+  // The recipient's limit is free, and nothing else is due.
   await sql`delete from rate_counters where counter like 'mail-to-address:%'`.execute(service.db)
   service.clock.advance(1)
   const owned = await register(email, newNetwork())
@@ -211,7 +211,7 @@ test('an email that could be sent lets earlier ones go first', async () => {
 test('an email that has waited for a day fails', async () => {
   await pester(newNetwork())
   await allLookedAt()
-  // As if others had got all that this address can get.
+  // Simulates that others have used the address's whole limit.
   await sql`update rate_counters set window_ends_at = ${new Date(service.clock.now() + 25 * HOUR * 1000)}
     where counter like 'mail-to-address:%'`.execute(service.db)
   await pass(24 * HOUR)
@@ -223,7 +223,7 @@ test('an email that has waited for a day fails', async () => {
 
 const countAccepted = (answers: Answer[]) => answers.filter(({ status }) => status === 202).length
 
-test('requests for emails are limited by network, whatever they are about (ASVS 2.4.1)', async () => {
+test('requests for emails are limited by network, whatever their subject (ASVS 2.4.1)', async () => {
   const counters = service.db.selectFrom('rate_counters').select('hits').where('counter', 'like', 'mail%')
   const strangeRequest = (network: string) =>
     ask(FORGOT, { companyId: randomUUID(), email: newEmail() }, network)
@@ -235,16 +235,16 @@ test('requests for emails are limited by network, whatever they are about (ASVS 
   expect(answers.find(({ status }) => status !== 202)).toMatchObject({ status: 429, headers })
   expect((await strangeRequest(newNetwork())).status).toBe(202)
   await allLookedAt()
-  // One for each account, and one for each network.
+  // One counter per account, and one per network.
   expect(await counters.execute()).toHaveLength(before.length + 21 + 2)
   // Accounts that do not exist have no email.
   expect(await rowsOf(service)).toHaveLength(mails.length)
 })
 
-test('emails to one account are limited by /64 and by /48 (ASVS 2.4.1)', async () => {
+test('emails to one account are limited by /64 and /48 (ASVS 2.4.1)', async () => {
   const company = await register(email, newNetwork())
   await allLookedAt()
-  // Of those that are sent at the same moment, the older ones would go.
+  // Of emails for one link that are sent at the same moment, the older ones would be dropped.
   for (const sender of service.senders) await sender.stop()
   const from = (subnet: number) => `2001:db8:49:${subnet.toString(16)}::1`
   const queued = () => unsettledIn(service, email)

@@ -8,8 +8,6 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** Users change their own name and email. */
-
 const service = await useFactorService()
 const { context, mailbox } = service
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
@@ -61,13 +59,13 @@ test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15
   expect(user).toEqual({ name: expect.not.stringContaining('Mallory'), pending_email: null })
 })
 
-test('a new email must be valid and new (ASVS 1.2.1)', async () => {
+test('a new email must be valid and different (ASVS 1.2.1)', async () => {
   const token = await tokenOf(admin)
   for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
     expectField(await ask(token, email), '/newEmail')
 })
 
-test('a new email replaces the old one when its link is followed (ASVS 6.3.7)', async () => {
+test('a new email replaces the old one once its link is opened (ASVS 6.3.7)', async () => {
   const { person, token, email, mail, notice, mailed } = await asking()
   expect(mail.email.subject).toBe('Confirm your new email address')
   expect(notice.email.subject).toContain('A new email address was requested')
@@ -82,7 +80,7 @@ test('a new email replaces the old one when its link is followed (ASVS 6.3.7)', 
   for (const recipient of [person.email, email])
     expect((await mailbox.mailTo(recipient)).email.subject).toContain('was changed')
   await expectInvalid(mailed)
-  // Links that were emailed to the old one no longer work.
+  // Links sent to the old email no longer work.
   expect((await use('reset', reset)).status).toBe(400)
 })
 
@@ -107,10 +105,10 @@ test('a new email that another member has taken cannot be confirmed', async () =
   expect([taken.status, taken.body]).toEqual([202, {}])
 })
 
-test('one of two members who request the same email gets it', async () => {
+test('only one of two members who request the same email gets it', async () => {
   const email = newEmail()
   const tokens = []
-  // In one moment, so that neither link replaces the other.
+  // Within one moment, so that neither link replaces the other.
   for (const person of [await service.addUser(admin), await service.addUser(admin)])
     await ask(await tokenOf(person), email)
   for (const _ of times(2, () => 0)) tokens.push((await mailbox.mailTo(email)).token)
@@ -119,7 +117,7 @@ test('one of two members who request the same email gets it', async () => {
   expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
 })
 
-test('one of several concurrent requests confirms a new email, on two instances (ASVS 15.4.2)', async () => {
+test('concurrent requests on two instances confirm a new email once (ASVS 15.4.2)', async () => {
   const { mailed } = await asking()
   const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
   expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])

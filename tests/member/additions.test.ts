@@ -3,7 +3,7 @@ import { newEmail, useService } from '../support/onboarding.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { NEW_PASSWORD, type Person } from '../support/test-service.ts'
 
-/** What an account added to its company stays after an undo or a reset of the account, so its owner gets a list. */
+/** An undo or a reset does not remove what the account added to its company, so its owner gets a list. */
 
 const service = await useFactorService()
 const { call, mailbox } = service

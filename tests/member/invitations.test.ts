@@ -5,8 +5,6 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { releaseTogether } from '../support/races.ts'
 import { openTestService, type Person, times, useSharedService } from '../support/test-service.ts'
 
-/** Invitations by admins, until the new member joins. */
-
 const { service, mailbox } = await useSharedService()
 const { use, allSent } = useService(service, mailbox)
 const admin = await service.addCompany({ name: 'Acme', adminName: 'Ada' })
@@ -24,7 +22,7 @@ const withdraw = (id: string, options: Options = {}) =>
   service.call(`/auth/invitations/${id}`, { method: 'DELETE', token, ...options })
 const resend = (id: string, options: Options = {}) =>
   service.call(`/auth/invitations/${id}/resend`, { token, ...options })
-/** An invitation, the token of its link, and its email address. */
+/** An invitation, its link's token, and its email address. */
 async function send(json: object = {}, options: Options = {}) {
   const email = newEmail()
   const { body } = await invite({ email, ...json }, options)
@@ -37,7 +35,7 @@ const expectInvalid = async (mailed: string) => {
   for (const answer of [await preview(mailed), await use('invite', mailed)]) expectField(answer, '/token')
 }
 
-test('an invitation gives a new member its role and assignments', async () => {
+test('an accepted invitation creates a member with its role and assignments', async () => {
   const email = newEmail()
   const { status, body } = await invite({ email: email.toUpperCase(), assignments: ['environment:test'] })
   expect(status).toBe(201)
@@ -64,7 +62,7 @@ test('an invitation gives a new member its role and assignments', async () => {
   expectProblem(await invite({ email }), [409, 'already_member'])
 })
 
-test('links that were replaced, resent, or withdrawn no longer work', async () => {
+test('replaced, resent, and withdrawn invitation links no longer work', async () => {
   const { id: first, email, mailed: replaced } = await send()
   service.clock.advance(1)
   const { body } = await invite({ email, role: 'viewer' })
@@ -139,11 +137,10 @@ test('replacing and resending an invitation concurrently does not deadlock (ASVS
     () => invite({ email }),
     () => resend(id, { token: other, at: 1 }),
   ])
-  // The one that was to be resent is replaced.
+  // The invitation to resend has been replaced.
   expect(answers.map(({ status }) => status)).toEqual([201, 404])
 })
 
-/** With small limits. */
 const small = await openTestService({
   instances: 2,
   env: {
@@ -155,7 +152,7 @@ const small = await openTestService({
 })
 const inviteAs = (token: string, { at = 0, email = newEmail() } = {}) =>
   small.call('/auth/invitations', { token, json: { email, role: 'viewer' }, at })
-/** Sends six invitations at the same time. Returns those for which there was room. */
+/** Sends six invitations at the same time. Returns those that were accepted. */
 async function crowd(token: string) {
   const answers = await Promise.all(times(6, (n) => inviteAs(token, { at: n % 2 })))
   const refused = answers.filter(({ status }) => status !== 201)
@@ -163,11 +160,11 @@ async function crowd(token: string) {
   return answers.filter(({ status }) => status === 201).map(({ body }) => body)
 }
 
-test('a company has limits of open invitations and of invitations an hour (ASVS 2.4.1)', async () => {
+test('a company has limits of open invitations and invitations per hour (ASVS 2.4.1)', async () => {
   const { accessToken: token } = await small.loginAs(await small.addCompany())
   const open = await crowd(token)
   expect(open).toHaveLength(3)
-  // There is room in place of one that is open.
+  // An open invitation can be replaced at the limit.
   expect((await inviteAs(token, { email: open[0].email })).status).toBe(201)
   for (const at of [0, 1]) expectProblem(await inviteAs(token, { at }), [409, 'quota_reached'])
   expectProblem(await inviteAs(token), [429, 'rate_limited'])
@@ -184,7 +181,7 @@ test('open invitations count as members until they expire', async () => {
   const invited = { email: newEmail(), role: 'viewer' }
   const byOperator = inviteAsOperator(small.context, company.companyId, invited)
   await expect(byOperator).rejects.toMatchObject({ code: 'quota_reached' })
-  // Each keeps its own room.
+  // An open invitation can still be replaced.
   expect((await inviteAs(token, { email: open[0].email })).status).toBe(201)
 
   const { companyId } = company
@@ -192,7 +189,7 @@ test('open invitations count as members until they expire', async () => {
   await expect.poll(() => unsent.where('sent_at', 'is', null).execute()).toEqual([])
   small.clock.advance(73 * 3600)
   const { accessToken: later } = await small.loginAs(company)
-  // They have expired, and the room of one is taken.
+  // The invitations have expired, so there is room for new ones.
   expect((await inviteAs(later)).status).toBe(201)
   const invitations = small.db.selectFrom('invitations').where('company_id', '=', companyId)
   const ids = (await invitations.select('invitation_id').execute()).map((row) => row.invitation_id).sort()

@@ -3,7 +3,7 @@ import { changeUserRole, changeUserStatus, deleteUser } from '../../src/operator
 import { releaseTogether } from '../support/races.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'
 
-/** Admins and operators who change admins at the same time (ASVS 15.4.3). */
+/** Admins and operators change admins at the same time (ASVS 15.4.3). */
 
 const { service } = await useSharedService()
 const { context, clock, db } = service
@@ -27,7 +27,7 @@ const acts: [string, (id: string, options: Options) => ReturnType<typeof change>
   ['delete', (id, options) => remove(id, options)],
 ]
 
-test.for(acts)('an admin remains when eight %s each other at once (ASVS 2.3.4, 15.4.2)', async ([, act]) => {
+test.for(acts)('an admin stays if eight concurrently %s each other (ASVS 2.3.4, 15.4.2)', async ([, act]) => {
   const first = await service.addCompany()
   const admins = [first, ...(await Promise.all(times(7, () => service.addUser(first, 'admin'))))]
   const tokens = await Promise.all(admins.map(tokenOf))
@@ -44,7 +44,7 @@ test.for(acts)('an admin remains when eight %s each other at once (ASVS 2.3.4, 1
   expect(left.length).toBe(admins.length - (answers.length - refused.length))
 })
 
-test('of two admins who demote each other, the later is refused', async () => {
+test('the later of two admins who demote each other is refused', async () => {
   for (const _ of times(5, () => 0)) {
     const one = await service.addCompany()
     const other = await service.addUser(one, 'admin')
@@ -58,7 +58,7 @@ test('of two admins who demote each other, the later is refused', async () => {
   }
 })
 
-test('an admin remains when an operator demotes the one who demotes another', async () => {
+test('an admin remains when an operator demotes an admin who demotes another', async () => {
   for (const _ of times(5, () => 0)) {
     const one = await service.addCompany()
     const other = await service.addUser(one, 'admin')
@@ -79,10 +79,10 @@ const rivals: [string, (person: Person) => Promise<unknown>][] = [
   ['who deletes them', (person) => deleteUser(context, person.companyId, person)],
 ]
 
-test.for(rivals)('an admin who changes a member does not deadlock with an operator %s', async ([, act]) => {
+test.for(rivals)('an admin changing a member does not deadlock with an operator %s', async ([, act]) => {
   const founder = await service.addCompany()
   const member = await service.addUser(founder)
-  // The id of the admin comes after that of the member.
+  // The admin's ID must sort after the member's.
   clock.advance(1)
   const actor = await service.addUser(founder, 'admin')
   const credential = await tokenOf(actor)

@@ -4,8 +4,6 @@ import { expectProblem } from '../support/problem.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { type Person, times } from '../support/test-service.ts'
 
-/** What admins do to the members of their company. */
-
 const service = await useFactorService()
 const admin = await service.addCompany()
 let token = ''
@@ -34,7 +32,7 @@ async function auditOf(subject: string) {
   return await entries.where('subject', '=', subject).where('actor', '!=', 'operator').execute()
 }
 
-test('the list shows every member with their role, status, and sign-in', async () => {
+test('the member list shows every member with role, status, and sign-in', async () => {
   const person = await service.signedIn(admin, 'analyst')
   const { body } = await show(person.userId)
   const now = new Date(service.clock.now()).toISOString()
@@ -54,7 +52,7 @@ test('the list shows every member with their role, status, and sign-in', async (
   expect((await list()).body.members).toContainEqual(body)
 })
 
-test('the list is ordered by name, searched without accents, filtered, and counted', async () => {
+test('the member list is sorted, searched without accents, filtered, and counted', async () => {
   const other = await service.addCompany({ adminName: 'Żółć' })
   const credential = { token: await tokenOf(other) }
   const add = async (name: string, role: string) =>
@@ -92,7 +90,7 @@ test('the list is ordered by name, searched without accents, filtered, and count
   expect(await find({ status: 'disabled' })).toEqual([0])
   for (const cursor of ['x', Buffer.from('["a","b"]').toString('base64url')])
     expectProblem(await list(`?cursor=${cursor}`), [400, 'invalid_request'])
-  // A name that an earlier release wrote is compared as it is.
+  // Names that an earlier release wrote are compared as they are.
   const users = service.db.updateTable('users').where('company_id', '=', other.companyId)
   await users.set({ search_name: null }).execute()
   expect(await find({ search: 'josé' })).toEqual([1, 'José Núñez'])
@@ -123,7 +121,7 @@ test('changes of a member take effect on the next request (ASVS 7.4.2, 8.3.2)', 
   expect(entries.map(({ action }) => action)).toEqual(actions)
 })
 
-/** What only those do who manage members. */
+/** Requests that require permission to manage members. */
 const managing = (id: string): [path: string, options: Options][] => [
   ['/auth/members', { json: { name: 'x', role: 'viewer' } }],
   [`/auth/members/${id}`, { method: 'PATCH', json: { role: 'viewer' } }],
@@ -150,7 +148,7 @@ test('a member without the permission cannot manage members (ASVS 8.2.1)', async
     expectProblem(await service.call(path, { ...options, ...credential }), [403, 'permission_denied'])
 })
 
-test('changes require recent authentication, and reading does not (ASVS 7.5.1)', async () => {
+test('changes require recent authentication, but reading does not (ASVS 7.5.1)', async () => {
   const person = await service.personWithTotp(admin, 'admin')
   const { refreshToken } = await must(service.signInByTotp(person))
   service.clock.advance(16 * 60)
@@ -166,7 +164,7 @@ test('changes require recent authentication, and reading does not (ASVS 7.5.1)',
     expectProblem(await service.call(path, { ...options, ...stale }), [403, 'reauthentication_required'])
 })
 
-test('admins cannot change, delete, or sign out themselves here', async () => {
+test('admins cannot change, delete, or sign out themselves as members', async () => {
   const own = [
     await change(admin.userId, { role: 'viewer' }),
     await remove(`/auth/members/${admin.userId}`),
@@ -176,7 +174,7 @@ test('admins cannot change, delete, or sign out themselves here', async () => {
   expect((await show(admin.userId)).body.role).toBe('admin')
 })
 
-test('an admin ends the sessions of one member, and no others (ASVS 7.4.5)', async () => {
+test('an admin ends the sessions of one member only (ASVS 7.4.5)', async () => {
   const { token: mine, ...person } = await service.signedIn(admin)
   const { token: theirs } = await service.signedIn(admin)
   expect((await remove(`/auth/members/${person.userId}/sessions`)).status).toBe(204)

@@ -6,7 +6,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** Making an admin takes a factor or the mailbox, and all admins get an email: a password is not enough to keep a company. */
+/** Making an admin takes a factor or the mailbox, and alerts all admins, so a stolen password cannot keep a company. */
 
 const service = await useFactorService()
 const { call, mailbox } = service
@@ -38,19 +38,19 @@ test('an admin without a factor makes admins only with an emailed code (ASVS 6.6
   expect(mail.email.text).toContain('To make someone an admin of Acme')
   const json = { mailCode: codeIn(mail) }
   expect((await promote(token, member, json)).body).toMatchObject({ role: 'admin' })
-  // Once.
+  // A code works once.
   expectField(await invite(token, json), '/mailCode')
   expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
 })
 
-test('one code makes one admin, under concurrency on two instances (ASVS 2.3.4)', async () => {
+test('one emailed code makes one admin, even concurrently on two instances (ASVS 2.3.4)', async () => {
   const { token } = await openCompany()
   const mailCode = await codeOf(token)
   const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
   expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
 })
 
-test('a code is refused for other roles or for no change', async () => {
+test('an emailed code is refused for other roles or no change', async () => {
   const { admin, token } = await openCompany()
   const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
   await must(invite(token, { role: 'viewer' }))
@@ -61,7 +61,7 @@ test('a code is refused for other roles or for no change', async () => {
   expectField(await promote(token, second, { mailCode }), '/mailCode')
 })
 
-test('an admin with a second factor gets no code, and sends none', async () => {
+test('an admin with a second factor gets and needs no code', async () => {
   const { admin } = await openCompany()
   const { token } = await service.personWithTotp(admin, 'admin')
   expect((await invite(token, {})).status).toBe(201)
@@ -70,7 +70,7 @@ test('an admin with a second factor gets no code, and sends none', async () => {
   expectProblem(asked, [403, 'permission_denied'])
 })
 
-test('all admins get an email about a new admin, with who made them one', async () => {
+test('all admins get an email about a new admin, naming the inviter', async () => {
   const { admin, token } = await openCompany()
   const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
   const plain = (text = '') => text.replaceAll('\u200a', '')

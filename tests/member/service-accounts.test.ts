@@ -2,8 +2,6 @@ import { beforeEach, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times, useSharedService } from '../support/test-service.ts'
 
-/** Service accounts, which admins add for their servers. */
-
 const { service } = await useSharedService()
 const admin = await service.addCompany()
 let token = ''
@@ -19,7 +17,7 @@ async function addServer(): Promise<Person> {
   return { ...admin, userId: body.id, email: body.email, password: body.password }
 }
 
-test('a service account gets a password that is shown once (ASVS 6.4.1)', async () => {
+test("a service account's password is shown once (ASVS 6.4.1)", async () => {
   const { status, body } = await add()
   expect(status).toBe(201)
   expect(body).toEqual({
@@ -71,7 +69,7 @@ test('a service account needs no recent authentication', async () => {
   expect((await service.call(`/auth/sessions/${other.session.id}`, ending)).status).toBe(204)
 })
 
-test('service accounts count within the limits of their company, under concurrency (ASVS 2.4.1)', async () => {
+test("service accounts count toward their company's limits, even concurrently (ASVS 2.4.1)", async () => {
   const small = await openTestService({
     instances: 2,
     env: { MAX_MEMBERS_IN_TRIAL: '4', LIMIT_SERVICE_PASSWORDS: '7/3600', RATE_LIMIT_SCALE: '1' },

@@ -5,7 +5,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { must } from '../support/second-factors.ts'
 import { type Answer, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
 
-/** Passwords of service accounts: their form, two of them at a time, and what ends with them. */
+/** A service account can have two passwords at a time. Each one's sessions end with it. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
@@ -23,7 +23,7 @@ async function addServer(): Promise<Person> {
 }
 const replace = (server: Person, json?: object, at = 0) =>
   service.call(`/auth/members/${server.userId}/password`, { token, at, ...(json && { json }) })
-/** Replaces the password, and returns the server with the next one. */
+/** Replaces the password, and returns the account with the new one. */
 async function withNext(server: Person, previousValidSeconds?: number): Promise<Person> {
   const { password } = await must(replace(server, { previousValidSeconds }))
   return { ...server, password }
@@ -38,12 +38,12 @@ const endOf = ({ status, body }: Answer) => [status, body.reason]
 const readEnd = async (credential: string) => endOf(await service.getSession({ token: credential, at: 1 }))
 const statusOf = async (credential: string) => (await service.getSession({ token: credential, at: 1 })).status
 const canSignIn = async (server: Person) => (await service.login(server, { at: 1 })).status === 200
-/** As if the time of the previous password had passed for the database. */
+/** Moves the previous password's end, because it counts by the database's clock. */
 async function letPreviousExpire({ userId }: Person) {
   const user = service.db.updateTable('users').where('user_id', '=', userId)
   await user.set({ former_password_until: sql`clock_timestamp() - interval '1 millisecond'` }).execute()
 }
-/** As an earlier release created them. */
+/** A service account as earlier releases created it. */
 async function addOlder(): Promise<Person> {
   const server = await addServer()
   await service.db.deleteFrom('service_passwords').where('user_id', '=', server.userId).execute()
@@ -52,13 +52,13 @@ async function addOlder(): Promise<Person> {
   return { ...server, password: PASSWORD }
 }
 
-test('a service password is listed by its end, with its last use (ASVS 6.4.1)', async () => {
+test('a service password is listed by its last characters and last use (ASVS 6.4.1)', async () => {
   const server = await addServer()
   const now = new Date(service.clock.now()).toISOString()
   const listed = { hint: server.password.slice(-4), createdAt: now, lastUsedAt: null, expiresAt: null }
   expect(await passwordsOf(server)).toEqual([listed])
   await service.loginAs(server)
-  // To the hour.
+  // Rounded down to the hour.
   expect(await passwordsOf(server)).toEqual([{ ...listed, lastUsedAt: `${now.slice(0, 13)}:00:00.000Z` }])
   const person = await service.call(`/auth/members?search=${admin.email}`, { method: 'GET', token })
   expect(person.body.members).toHaveLength(1)
@@ -74,7 +74,7 @@ test('a replaced password no longer works by default, and its sessions end', asy
   const next = { ...server, password: body.password }
   expect(await Promise.all([server, next].map(canSignIn))).toEqual([false, true])
   expect(await auditOf(server)).toEqual([null])
-  // Users choose their own.
+  // Users choose their own passwords.
   expectProblem(await replace(await service.addUser(admin)), [404, 'not_found'])
   for (const previousValidSeconds of [-1, 604_801, 1.5])
     expectField(await replace(server, { previousValidSeconds }), '/previousValidSeconds')
@@ -92,7 +92,7 @@ test('a replaced password and its sessions stay valid for the requested time', a
       as seconds`.execute(service.db)
   expect(rows[0]?.seconds).toBeLessThanOrEqual(3600)
   expect(rows[0]?.seconds).toBeGreaterThan(0)
-  // It counts by the clock of the database, not by ours.
+  // The time counts by the database's clock, not by the service's.
   service.clock.advance(7200)
   token = (await service.loginAs(admin)).accessToken
   const [later, ofNext] = [await tokenOf(server), await tokenOf(next)]
@@ -123,7 +123,7 @@ test('a third password invalidates the first one and its sessions', async () => 
   expect(await Promise.all([first, second, third].map(canSignIn))).toEqual([false, true, true])
   expect([await statusOf(opened), await statusOf(ofSecond)]).toEqual([401, 200])
   expect(await passwordsOf(first)).toHaveLength(2)
-  // A replacement without time invalidates both.
+  // A replacement that does not keep the previous password invalidates both.
   const fourth = await withNext(third)
   expect(await Promise.all([second, third, fourth].map(canSignIn))).toEqual([false, false, true])
   expect(await statusOf(ofSecond)).toBe(401)
@@ -140,7 +140,7 @@ test('concurrent replacements on two instances leave two passwords', async () =>
   expect(await passwordsOf(server)).toHaveLength(2)
 })
 
-test('a replacement leaves no session of a sign-in with the old password (ASVS 15.4.2)', async () => {
+test('a replacement ends the session of a concurrent old-password sign-in (ASVS 15.4.2)', async () => {
   for (const _ of times(5, () => 0)) {
     const server = await addServer()
     const [, ...signIns] = await Promise.all([
@@ -154,7 +154,7 @@ test('a replacement leaves no session of a sign-in with the old password (ASVS 1
   }
 })
 
-test('a third password leaves no session of a refresh with the first', async () => {
+test('a third password ends the session of a concurrent first-password refresh', async () => {
   for (const _ of times(5, () => 0)) {
     const server = await addServer()
     const { refreshToken } = await service.loginAs(server)
@@ -171,7 +171,7 @@ test('a third password leaves no session of a refresh with the first', async () 
 test.for([
   ['is replaced', undefined],
   ['expires', 3600],
-] as const)('a password of an earlier release works until it %s', async ([, seconds]) => {
+] as const)('a password from an earlier release works until it %s', async ([, seconds]) => {
   const server = await addOlder()
   const opened = await tokenOf(server)
   const former = { hint: null, createdAt: null, lastUsedAt: expect.any(String), expiresAt: null }
@@ -192,7 +192,7 @@ test.for([
 test.for([
   ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],
   ['deleted', { method: 'DELETE' }],
-] as const)('the password of a service account that is %s no longer works', async ([what, change]) => {
+] as const)("a %s service account's password no longer works", async ([what, change]) => {
   const server = await addServer()
   const opened = await tokenOf(server)
   const { status } = await service.call(`/auth/members/${server.userId}`, { token, ...change })
@@ -215,7 +215,7 @@ test('a sign-in does not reveal the kind of account (ASVS 6.3.8)', async () => {
   const cases = [
     disabled,
     ...[server, person, nobody, nowhere].map((one) => ({ ...one, password: form })),
-    // And passwords in the form of users.
+    // Also passwords in the form of users' passwords.
     ...[server, nobody].map((one) => ({ ...one, password: PASSWORD })),
   ]
   const answers = await Promise.all(cases.map((one) => service.login(one)))

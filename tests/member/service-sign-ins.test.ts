@@ -13,7 +13,7 @@ import {
   times,
 } from '../support/test-service.ts'
 
-/** What bounds sign-ins by service passwords, and what they cost. */
+/** Sign-ins by service passwords have their own limits and costs. */
 
 const hasher = await createCountingHasher()
 const service = await openTestService({
@@ -31,7 +31,7 @@ const service = await openTestService({
 const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
 
 let offices = 0
-/** A company with so many service accounts. */
+/** A company with `count` service accounts. */
 async function addFleet(count = 1, on = service) {
   offices += 1
   const admin = await on.addCompany()
@@ -54,7 +54,7 @@ const statusesOf = async (answers: Promise<{ status: number }>[]) => [
 
 afterEach(() => vi.restoreAllMocks())
 
-test('sign-ins of service accounts consume no limit of their network', async () => {
+test("sign-ins of service accounts do not consume their network's limits", async () => {
   const { admin, servers } = await addFleet(10)
   const network = '192.0.2.2'
   const people = await Promise.all(times(4, () => service.addUser(admin)))
@@ -62,14 +62,14 @@ test('sign-ins of service accounts consume no limit of their network', async () 
   const starting = fleet.map((one) => signIn(network, one))
   expect(await statusesOf(people.map((one) => signIn(network, one)))).toEqual([200])
   expect(await statusesOf(starting)).toEqual([200])
-  // Once more in the same minute: too many if they counted.
+  // A second round within the minute would exceed the limit if sign-ins counted.
   expect(await statusesOf(fleet.map((one) => signIn(network, one)))).toEqual([200])
   const { headers } = await service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
   const [, left] = /"anonymous";r=(\d+);/.exec(String(headers['ratelimit'])) ?? []
   expect(Number(left)).toBeGreaterThan(90)
 })
 
-test('a service account has ten times as many sessions as a user', async () => {
+test("a service account can have ten times a user's sessions", async () => {
   const { token, server } = await addFleet()
   const signIns = times(28, (n) => service.loginAs(server, { at: n % 2, ...from('192.0.2.1') }))
   const opened = await Promise.all(signIns)
@@ -80,7 +80,7 @@ test('a service account has ten times as many sessions as a user', async () => {
   expect(audit.body.entries).toMatchObject([{ count: 28, details: { superseded: 8 } }])
 })
 
-/** One with low limits of correct passwords. */
+/** A service with low limits of correct passwords. */
 const limited = await openTestService({
   instances: 2,
   env: { RATE_LIMIT_SCALE: '1', LIMIT_SERVICE_SIGN_INS: '6/60', LIMIT_TRIAL_SIGN_INS: '10/3600' },
@@ -92,13 +92,13 @@ async function addPair() {
   return { admin, one, other }
 }
 
-test('correct service passwords are limited by account, on all instances', async () => {
+test('correct service passwords are limited per account, on all instances', async () => {
   const { admin, one, other } = await addPair()
   const answers = await Promise.all(times(12, (n) => limited.login(one, { at: n % 2 })))
   const refused = answers.filter(({ status }) => status !== 200)
   expect(refused).toHaveLength(6)
   for (const answer of refused) expectLimited(answer, '"service-sign-ins";q=6;w=60', '60')
-  // The admin's, and the six.
+  // One session of the admin, and six of the account.
   const sessions = limited.db.selectFrom('sessions').select('kind')
   expect(await sessions.where('company_id', '=', admin.companyId).execute()).toHaveLength(7)
   const byCookie = { headers: { 'x-session-mode': 'cookie' } }
@@ -109,7 +109,7 @@ test('correct service passwords are limited by account, on all instances', async
   expect((await limited.login(one)).status).toBe(200)
 })
 
-test('correct service passwords are limited by company on a trial', async () => {
+test('on a trial, correct service passwords are limited per company', async () => {
   const { admin, one, other } = await addPair()
   await Promise.all(times(8, (n) => limited.login(one, { at: n % 2 })))
   const answers = await Promise.all(times(6, (n) => limited.login(other, { at: n % 2 })))
@@ -118,12 +118,12 @@ test('correct service passwords are limited by company on a trial', async () => 
   const refused = await limited.login(one)
   expectLimited(refused, '"trial-sign-ins";q=10;w=3600', '3539')
   await changeSubscription(limited.context, admin.companyId, { status: 'active' })
-  // Nor does the limit of the account count what the other one refused.
+  // Sign-ins that the company's limit refused do not count for the account.
   limited.clock.advance(2)
   for (const _ of times(6, () => 0)) expect((await limited.login(one)).status).toBe(200)
 })
 
-test('a sign-in by service password takes no hash and three statements', async () => {
+test('a sign-in by service password takes three statements and no hash', async () => {
   const { admin, server } = await addFleet()
   const network = '192.0.2.3'
   await signIn(network, server)
@@ -144,7 +144,7 @@ test('a sign-in by service password takes no hash and three statements', async (
   expect(hasher.verified).toBe(verified)
 })
 
-test('the audit trail sums sign-ins of a service account by network', async () => {
+test('the audit trail counts sign-ins of a service account by network', async () => {
   const { token, server } = await addFleet()
   await Promise.all(times(12, (n) => signIn(`198.51.100.${n % 2}`, server)))
   const read = async (path: string) =>
@@ -157,7 +157,7 @@ test('the audit trail sums sign-ins of a service account by network', async () =
   const summed = await entries()
   expect(summed).toHaveLength(2)
   expect(summed).toEqual(expect.arrayContaining(sums))
-  // Several networks in one statement, and one after the other.
+  // Several networks in one statement, and then in sequence.
   await Promise.all(times(20, (n) => signIn(`198.51.101.${n}`, server)))
   for (const n of times(4, (n) => n)) await signIn(`198.51.102.${n}`, server)
   const all: { id: string; count: number }[] = await entries()
@@ -169,7 +169,7 @@ test('the audit trail sums sign-ins of a service account by network', async () =
   expect(new Set(ids).size).toBe(ids.length)
   expect(ids).toEqual(expect.arrayContaining(all.map(({ id }) => id)))
   expect((await read('/daily?days=1')).days).toMatchObject([{ signIns: 37 }])
-  // No row of a sign-in has the account as its actor.
+  // No row of a sign-in names the account as its actor.
   const rows = await selectAudit(service.db).select('audit_id').where('actor', '=', server.userId).execute()
   expect(rows).toEqual([])
   service.clock.advance(60)
@@ -177,7 +177,7 @@ test('the audit trail sums sign-ins of a service account by network', async () =
   expect((await entries())[0].count).toBe(1)
 })
 
-test('a wrong service password reads the same rows for members and strangers', async () => {
+test('a wrong service password reads the same rows, member or not', async () => {
   const { admin, server } = await addFleet()
   for (const n of times(5, (n) => n)) await signIn(`203.0.113.${100 + n}`, admin)
   const readsOf = async (email: string) => {
@@ -214,7 +214,7 @@ test('too many wrong service passwords block their network before any look-up', 
   expect(texts.filter((text) => text.includes('password_epoch'))).toEqual([])
   expectLimited(refused, '"refusals";q=20;w=60')
   expect((await service.getSession({ token: 'none', ...from(network) })).status).toBe(429)
-  // These are more than lock the account of a user.
+  // So many wrong passwords would lock a user's account.
   expect((await signIn(other, server)).status).toBe(200)
   // Users have their own limit.
   expect((await signIn(network, person)).status).toBe(200)
@@ -222,7 +222,7 @@ test('too many wrong service passwords block their network before any look-up', 
   expect((await signIn(network, server)).status).toBe(200)
 })
 
-test('a blocked network leaves 20 look-ups a second to known companies', async () => {
+test('a blocked network has 20 look-ups a second for known companies', async () => {
   const [{ server }, stranger] = [await addFleet(), await addFleet()]
   const network = '192.0.2.12'
   await signIn(network, server)
@@ -233,7 +233,7 @@ test('a blocked network leaves 20 look-ups a second to known companies', async (
   expectLimited(await signIn(network, server), '"service-password-checks";q=20;w=1')
   service.clock.advance(1)
   expect((await signIn(network, server)).status).toBe(200)
-  // Other requests from there do not matter.
+  // The network's other requests do not matter.
   const keySet = () => service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
   expect(await statusesOf(times(110, keySet))).toContain(429)
   expect((await signIn(network, server)).status).toBe(200)
@@ -242,7 +242,7 @@ test('a blocked network leaves 20 look-ups a second to known companies', async (
   expect((await signIn(network, server)).status).toBe(429)
 })
 
-test('the audit trail has wrong service passwords with their reason', async () => {
+test('the audit trail shows wrong service passwords with their reason', async () => {
   const { admin, token, server } = await addFleet()
   const network = '192.0.2.13'
   for (const one of [server, server, admin, { ...admin, email: 'nobody@company.example' }])
@@ -258,7 +258,7 @@ test('the audit trail has wrong service passwords with their reason', async () =
     expect(summed).toContainEqual(expect.objectContaining({ subject, reason, count }))
 })
 
-test('passwords of users count where service accounts sign in', async () => {
+test("users' passwords count even where service accounts sign in", async () => {
   const { admin, server } = await addFleet()
   const network = '192.0.2.14'
   for (const _ of times(12, () => 0)) expect((await signIn(network, server)).status).toBe(200)
@@ -269,11 +269,11 @@ test('passwords of users count where service accounts sign in', async () => {
   expect((await signIn(network, server)).status).toBe(200)
 })
 
-test('passwords of users count as requests without a credential where service accounts sign in', async () => {
+test("unknown users' passwords also count as anonymous where service accounts sign in", async () => {
   const { server } = await addFleet()
   const network = '192.0.2.88'
   expect((await signIn(network, server)).status).toBe(200)
-  // With a device cookie, which may be known, they are looked up before the limit of attempts.
+  // A device cookie may be known, so it is looked up before the limit of attempts.
   const headers = { 'x-forwarded-for': network, cookie: `__Host-device=${'A'.repeat(43)}` }
   const attempts = times(110, (n) =>
     service.login({ ...server, email: `user${n}@spray.example`, password: PASSWORD }, { headers }),

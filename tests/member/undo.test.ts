@@ -12,8 +12,8 @@ import { expectWrong, must, useFactorService } from '../support/second-factors.t
 import { countWaiting, NEW_PASSWORD, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /**
- * A password is not enough to keep an account: someone who has learned it adds no factor and changes no email without the
- * mailbox, and the owner of the mailbox can undo what no second factor has confirmed (ASVS 6.3.7, 6.4.3, 7.5.1).
+ * A stolen password is not enough to keep an account. Adding a factor or changing the email requires the mailbox,
+ * whose owner can undo what no second factor has confirmed (ASVS 6.3.7, 6.4.3, 7.5.1).
  */
 
 const service = await useFactorService()
@@ -28,7 +28,7 @@ const tokenOf = async (person: Omit<Person, 'userId'>) =>
 const undo = (token: string, at = 0) => call('/auth/undo', { json: { token }, at })
 const expectInvalid = async (token: string) => expectField(await undo(token), '/token')
 
-/** Requests a new email, with the code of the old mailbox. Returns the link that confirms it. */
+/** Requests a new email, with the code from the old mailbox. Returns the link that confirms it. */
 async function requestMove(token: string) {
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
   const email = newEmail()
@@ -37,7 +37,7 @@ async function requestMove(token: string) {
 }
 const confirmMove = (link: string, at = 0) => call('/auth/email/confirm', { json: { token: link }, at })
 
-/** Gives the account a new email. Returns the emails about it. */
+/** Changes the account's email. Returns the emails about it. */
 async function move(person: { email: string }, token: string) {
   const { email, link } = await requestMove(token)
   await must(confirmMove(link))
@@ -45,7 +45,6 @@ async function move(person: { email: string }, token: string) {
   return { movedTo: email, told, toldThere: await mailbox.mailTo(email, WITHOUT_FACTOR) }
 }
 
-/** A member with a new email. */
 async function addMoved() {
   const { token, ...person } = await service.signedIn(admin)
   return { person, token, ...(await move(person, token)) }
@@ -54,14 +53,13 @@ async function addMoved() {
 const userOf = ({ userId }: Person) =>
   service.db.selectFrom('users').selectAll().where('user_id', '=', userId).executeTakeFirst()
 
-/** By the emailed link. */
 async function resetPassword(person: Person) {
   const { token } = await mailbox.mailTo(person.email, 'Reset your password')
   await must(use('reset', token))
   return { ...person, password: NEW_PASSWORD }
 }
 
-test('a first factor and a new email need codes emailed for them (ASVS 6.6.2)', async () => {
+test('a first factor and a new email require emailed codes (ASVS 6.6.2)', async () => {
   const { token, ...person } = await service.signedIn(admin)
   const { passkeyOptions } = await must(call('/auth/second-factors/passkeys/options', { token }))
   const response = createAuthenticator().create(passkeyOptions)
@@ -106,7 +104,7 @@ test('undoing a first factor removes all factors, password, and sessions', async
   expect(await listAudit(service.db, 'undo', person)).toMatchObject([done])
 })
 
-test('a disabled user of a suspended company can undo, and stays disabled', async () => {
+test('a disabled user of a suspended company can undo, but stays disabled', async () => {
   const person = await service.personWithTotp(await service.addCompany())
   const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
   await changeUserStatus(service.context, person.companyId, person, 'disabled')
@@ -128,7 +126,7 @@ test('a new email that a factor confirmed cannot be undone', async () => {
   expectField(await call('/auth/email/change', { token: person.token, json }), '/mailCode')
 })
 
-test('an undo undoes all later factors, addresses, links, undos, and invitations', async () => {
+test('an undo reverts all later factors, addresses, links, undos, and invitations', async () => {
   const { token, ...person } = await service.signedIn(admin, 'admin')
   const invite = async (role: string) => {
     const email = newEmail()
@@ -165,7 +163,7 @@ test('an undo undoes all later factors, addresses, links, undos, and invitations
   expect((await service.login(await resetPassword(person))).status).toBe(200)
 })
 
-test('undoing a new email restores the old one, even after resets and undos', async () => {
+test('undoing a new email restores the old one, even after resets', async () => {
   const { person, ...first } = await addMoved()
   expect(first.told.token).toMatch(/^undo_[A-Za-z0-9_-]{43}$/)
   expect(first.toldThere.token).toBe('')
@@ -197,7 +195,7 @@ test('a new email invalidates codes of the old mailbox and unconfirmed apps', as
   expectProblem(await service.confirmTotp({ token }, app), [404, 'not_found'])
 })
 
-test('a link to undo works once, for 72 hours (ASVS 2.3.4, 6.5.1, 14.2.1, 15.4.2)', async () => {
+test('an undo link works once, for 72 hours (ASVS 2.3.4, 6.5.1, 14.2.1, 15.4.2)', async () => {
   const [early, late] = [(await addMoved()).told.token, (await addMoved()).told.token]
   for (const wrong of ['', `undo_${'A'.repeat(43)}`, early.replace('undo', 'reset')])
     await expectInvalid(wrong)
@@ -209,7 +207,7 @@ test('a link to undo works once, for 72 hours (ASVS 2.3.4, 6.5.1, 14.2.1, 15.4.2
   await expectInvalid(late)
 })
 
-test('an undo fails with a reason while another member has the address', async () => {
+test('an undo fails with a reason while another member uses the address', async () => {
   const { person, movedTo, told } = await addMoved()
   const heir = await service.addUser(admin, 'viewer', { email: person.email })
   const answer = await undo(told.token)
@@ -220,12 +218,12 @@ test('an undo fails with a reason while another member has the address', async (
   expect((await must(undo(told.token))).email).toBe(person.email)
 })
 
-test('deleting a member deletes links to undo, even one being emailed', async () => {
+test('deleting a member deletes undo links, even one that is being emailed', async () => {
   const { person, told, movedTo } = await addMoved()
   const { companyId, userId } = person
   const deletion = () => deleteUser(service.context, companyId, { userId })
   await releaseTogether(service.db, { table: 'users', ...person }, [deletion], async () => {
-    // As a first factor does that held the member before.
+    // Simulates a first factor whose change locked the member earlier.
     const mail = { kind: 'first_factor_added', recipient: movedTo, data: { userId } } as const
     await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
     await mailbox.mailTo(movedTo, 'A second factor was added')
@@ -237,11 +235,11 @@ test('deleting a member deletes links to undo, even one being emailed', async ()
   expect([await mails.execute(), await tokens.execute()]).toEqual([[], []])
 })
 
-test('a used link to undo is not emailed again', async () => {
+test('a used undo link is not emailed again', async () => {
   const person = await service.personWithTotp(admin)
   const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
   await allSent()
-  // As if the connection had broken before the mail server confirmed it.
+  // Simulates a connection that broke before the mail server confirmed the email.
   const unconfirmed = { sent_at: null, next_attempt_at: new Date(now() + 3_600_000) }
   const sent = service.db.updateTable('mail_outbox').set(unconfirmed).where('recipient', '=', person.email)
   await sent.where('kind', '=', 'first_factor_added').execute()
@@ -252,13 +250,13 @@ test('a used link to undo is not emailed again', async () => {
   expect(await ofPerson.where('kind', '=', 'first_factor_added').execute()).toEqual([])
 })
 
-test('an undo invalidates a later link that is emailed while it waits (ASVS 15.4.2)', async () => {
+test('an undo invalidates a later link emailed while the undo waits (ASVS 15.4.2)', async () => {
   const { person, movedTo, told } = await addMoved()
   const { companyId, userId } = person
   let later = ''
   const held = { table: 'users', ...person } as const
   const [undone] = await releaseTogether(service.db, held, [() => undo(told.token)], async () => {
-    // As a change does that held the member before.
+    // Simulates a change that locked the member earlier.
     const mail = { kind: 'email_changed_without_factor', recipient: movedTo, data: { userId } } as const
     await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
     later = (await mailbox.mailTo(movedTo, WITHOUT_FACTOR)).token
@@ -276,7 +274,7 @@ test('an undo does not deadlock with the confirmation of a new email', async () 
     await tx.selectFrom('one_time_tokens').select('email').where('email', '=', email).forUpdate().execute()
     const confirming = confirmMove(link)
     await expect.poll(() => countWaiting(service.db)).toBe(1)
-    // It is not sent yet.
+    // The email is not sent yet.
     const mail = { kind: 'password_reset', recipient: email, data: {}, now: now() + 3_600_000 } as const
     await queueMail(service.db, service.clock, person.companyId, mail)
     const undoing = undo(told.token, 1)
@@ -286,7 +284,7 @@ test('an undo does not deadlock with the confirmation of a new email', async () 
   expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([204, 200])
 })
 
-test('an undo wins over a factor and an email added concurrently (ASVS 15.4.2)', async () => {
+test('an undo wins over a concurrently added factor or email (ASVS 15.4.2)', async () => {
   const { person, token, told } = await addMoved()
   const app = await service.beginTotp({ token })
   const { link } = await requestMove(token)

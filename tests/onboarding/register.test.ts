@@ -7,8 +7,6 @@ import { newEmail, useService } from '../support/onboarding.ts'
 import { expectField } from '../support/problem.ts'
 import { createCountingHasher, openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-/** Registration, and what bounds it. */
-
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
 const service = await openTestService({ hasher, env: { SMTP_URL: mailbox.url } })
@@ -67,7 +65,7 @@ test.for([
 test.for([
   `O'Brien & Söhne <AG>`,
   'www.acme.example/shop',
-  // Persian, Malayalam and emoji need zero-width joiners or non-joiners.
+  // Persian, Malayalam, and emoji need zero-width joiners or non-joiners.
   'علی\u200cرضا می\u200cخواهد',
   'അവന്\u200d കുമാര',
   '👨\u200d👩\u200d👧 & ❤\ufe0f\u200d🔥',
@@ -106,7 +104,7 @@ describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
     expect((await registerFrom('203.0.113.1')).status).toBe(201)
   })
 
-  test('a network can try 10 one-time tokens a minute, for all purposes (ASVS 6.6.3)', async () => {
+  test('a network can try 10 one-time tokens a minute, whatever their purpose (ASVS 6.6.3)', async () => {
     const token = `reset_${'A'.repeat(43)}`
     const attempts = [
       ['/auth/verify-email', { token }],

@@ -7,7 +7,7 @@ import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { type Answer, openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-/** Whether an email has an account, and where, is told to its owner only. */
+/** Only an email's owner learns whether and where it has an account. */
 
 const mailbox = await openMailbox()
 const service = await openTestService({
@@ -22,7 +22,7 @@ const RESEND = '/auth/verify-email/resend'
 const ask = (path: string, { companyId, email }: { companyId: string; email: string }, headers = {}) =>
   service.call(path, { json: { companyId, email }, headers })
 
-/** What a client sees, without what differs between any two answers. */
+/** A response without the headers that differ between any two. */
 function seen({ status, headers, body }: Answer) {
   const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
   return { status, headers: others, body }
@@ -32,7 +32,7 @@ test.for([
   [FORGOT, ['verified', 'unverified']],
   [RESEND, ['unverified']],
 ] as const)(
-  '%s has one response for everyone, and looks up no account (ASVS 6.3.8)',
+  '%s has one response for everyone, without looking up an account (ASVS 6.3.8)',
   async ([path, entitled]) => {
     const verified = await service.addCompany()
     const unverified = await register()
@@ -50,7 +50,7 @@ test.for([
       'of a different company': { ...verified, companyId: unverified.companyId },
     }
 
-    // Each request writes an equal row, from which the sender finds the account later.
+    // Each request writes an equal row. Only later does the sender use it to find the account.
     await sql`create table asked (like mail_outbox)`.execute(service.db)
     await sql`create function note_asked() returns trigger language plpgsql as
       $$ begin insert into asked select new.*; return new; end $$`.execute(service.db)
@@ -81,7 +81,7 @@ test.for([
 
 describe('requests above the limit (ASVS 2.4.1)', async () => {
   const strict = await openTestService({ instances: 2, env: { RATE_LIMIT_SCALE: '1' } })
-  // What is queued stays in the outbox.
+  // Stops the senders, so that queued emails stay in the outbox.
   for (const sender of strict.senders) await sender.stop()
   const queuedFor = async (email: string) => {
     const mails = strict.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
@@ -109,7 +109,7 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
     expect(await queuedFor(email)).toBe(11)
   })
 
-  test('a request that could not be queued does not count', async () => {
+  test('an email request that could not be queued does not count', async () => {
     const json = { companyId: randomUUID(), email: newEmail() }
     const ask = async () => (await strict.call(FORGOT, { json })).status
     await sql`alter table mail_outbox
@@ -121,7 +121,7 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
   })
 })
 
-test('email goes to no address that only resembles a stored one (ASVS 1.3.11)', async () => {
+test('an address that only resembles a stored one gets no email (ASVS 1.3.11)', async () => {
   for (const email of [
     'adam\u0131n@x.example',
     '\u0130da@x.example',
@@ -138,7 +138,7 @@ test('email goes to no address that only resembles a stored one (ASVS 1.3.11)', 
     const json = { companyName: 'Acme', name: 'Ada', email, password: PASSWORD }
     const register = await service.call('/auth/register', { json })
     expect([email, register.status, register.body.errors?.[0]?.path]).toEqual([email, 400, '/email'])
-    // What has the form of an address that nobody can have gets the same response as any other.
+    // A well-formed address that cannot exist gets the same response as any other.
     expect([202, 400]).toContain((await ask(FORGOT, { companyId: randomUUID(), email })).status)
   }
   await allSent()

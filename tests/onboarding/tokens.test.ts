@@ -18,7 +18,7 @@ import {
   useSharedService,
 } from '../support/test-service.ts'
 
-/** What the tokens of emailed links do: verify an email address, reset a password, accept an invitation. */
+/** Tokens of emailed links: verify an email address, reset a password, accept an invitation. */
 
 const { service, mailbox } = await useSharedService()
 const { register, tokenOf, use } = useService(service, mailbox)
@@ -26,7 +26,7 @@ const { register, tokenOf, use } = useService(service, mailbox)
 const PURPOSES: Purpose[] = ['verify', 'reset', 'invite']
 const SUCCESS = { verify: 200, reset: 204, invite: 201 }
 
-/** A user who can have a token of that purpose, and one. */
+/** Creates a user and a token with that purpose. */
 async function prepare(purpose: Purpose): Promise<Person & { token: string }> {
   if (purpose === 'verify') return await register()
   const person = await service.addCompany()
@@ -43,7 +43,7 @@ const usersOf = ({ companyId }: { companyId: string }) =>
   service.db.selectFrom('users').selectAll().where('company_id', '=', companyId).orderBy('email').execute()
 
 test.for(PURPOSES)(
-  'a token to %s works once, for its purpose, in an active company (ASVS 6.4.1, 6.5.1, 6.6.2)',
+  'a token to %s works once, for its purpose and active company (ASVS 6.4.1, 6.5.1, 6.6.2)',
   async (purpose) => {
     const { companyId, token } = await prepare(purpose)
     const before = await usersOf({ companyId })
@@ -59,7 +59,7 @@ test.for(PURPOSES)(
     expectNoSuchToken(await use(purpose, token))
     expect(await usersOf({ companyId })).toEqual(before)
     await changeCompanyStatus(service.context, companyId, 'active')
-    // One of concurrent uses on two instances (ASVS 2.3.4, 15.4.2).
+    // Only one of concurrent uses on two instances succeeds (ASVS 2.3.4, 15.4.2).
     const answers = await Promise.all(times(10, (n) => use(purpose, token, { at: n % 2 })))
     expect(answers.filter(({ status }) => status === SUCCESS[purpose])).toHaveLength(1)
     for (const answer of answers.filter(({ status }) => status !== SUCCESS[purpose]))
@@ -79,7 +79,7 @@ test.for([
   expectNoSuchToken(await use(purpose, late.token))
 })
 
-test('a token works only for the account of its own company (ASVS 8.4.1)', async () => {
+test("a token works only for its own company's account (ASVS 8.4.1)", async () => {
   const email = newEmail()
   const addUser = async () => await service.addUser(await service.addCompany(), 'viewer', { email })
   const [here, there] = [await addUser(), await addUser()]
@@ -105,7 +105,7 @@ test('a newer link replaces the older one, even after a database error', async (
   expect((await use('reset', newer)).status).toBe(204)
 })
 
-test('a reset survives a refused password, and verifies the email address', async () => {
+test('a reset token survives a refused password, and verifies the email address', async () => {
   const person = await register()
   const token = await tokenOf('reset', person, person.email)
   for (const password of ['short', person.email, `Company of ${person.email}`])
@@ -138,7 +138,7 @@ test("a reset ends the user's sessions and withdraws their invitations (ASVS 7.4
   expect((await use('invite', others)).status).toBe(201)
 })
 
-test('an invitation survives previews, and a refused name or password', async () => {
+test('an invitation token survives previews, and a refused name or password', async () => {
   const email = newEmail()
   const company = await service.addCompany({ name: 'Acme' })
   const token = await tokenOf('invite', company, email)
@@ -171,7 +171,7 @@ test('two invitations to spellings of one email create one account', async () =>
   expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
 })
 
-test('an invitation that would be emailed after a later one is dropped', async () => {
+test('an invitation is dropped if its email would follow a later one', async () => {
   let refusals = 1
   const busy = await openMailbox({
     onMessage() {
@@ -194,7 +194,7 @@ test('an invitation that would be emailed after a later one is dropped', async (
   expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
 })
 
-test('disabled users cannot reset, and existing ones cannot accept an invitation', async () => {
+test('disabled users cannot reset, and existing users cannot accept an invitation', async () => {
   const [person, email] = [await service.addUser(await service.addCompany()), newEmail()]
   const reset = await tokenOf('reset', person, person.email)
   await changeUserStatus(service.context, person.companyId, person, 'disabled')
@@ -206,7 +206,7 @@ test('disabled users cannot reset, and existing ones cannot accept an invitation
   expect(await usersOf(person)).toEqual(before)
 })
 
-describe('at instances whose clocks differ by 45 s, the database orders requests (ASVS 6.5.1):', async () => {
+describe('clocks of instances that differ by 45 s (ASVS 6.5.1)', async () => {
   const [ahead, behind] = [createClock(), createClock()]
   behind.advance(-45)
   const env = { SMTP_URL: mailbox.url }
@@ -214,26 +214,26 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
   const admin = await apart.addCompany()
   const { accessToken: token } = await apart.loginAs(admin)
   const { allSent, use } = useService(apart, mailbox)
-  /** Asks an instance, and returns the token that is emailed then. */
+  /** Sends a request to an instance, and returns the emailed token. */
   async function mailed(email: string, path: string, json: object, at: number): Promise<string> {
     await must(apart.call(path, { json, at, token }))
     const mail = await mailbox.mailTo(email, path.includes('invitations') ? 'invitation' : 'Reset')
     await allSent()
     return mail.token
   }
-  /** A member, and a request for their reset at an instance. */
+  /** A member, and a function that requests their reset at an instance. */
   async function addForgetful() {
     const { companyId, email } = await apart.addUser(admin, 'viewer', { email: newEmail() })
     const forgot = (at: number) => mailed(email, '/auth/password/forgot', { companyId, email }, at)
     return { companyId, email, forgot }
   }
 
-  test('a later reset replaces the earlier one, even with its token stored', async () => {
+  test('a later reset replaces an earlier one, even with differing clocks', async () => {
     const { email, forgot } = await addForgetful()
     const [first, second] = [await forgot(0), await forgot(1)]
     expectNoSuchToken(await use('reset', first))
     expectField(await use('reset', second, { password: 'short' }), '/newPassword')
-    // As if its token had been inserted while the email of a later request was accepted elsewhere.
+    // Simulates a later request, whose email was accepted while this token was being inserted.
     await sql`
       insert into one_time_tokens (company_id, purpose, email, token_hash, created_at, expires_at, request_number, is_sent)
       select company_id, purpose, email, ${Buffer.alloc(32, 1)}, created_at - interval '45 seconds', expires_at,
@@ -242,7 +242,7 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
     expectNoSuchToken(await use('reset', second))
   })
 
-  test('a later or resent invitation replaces the earlier one, whatever clocks say', async () => {
+  test('a later or resent invitation replaces an earlier one despite differing clocks', async () => {
     const email = newEmail()
     const send = (at: number) => mailed(email, '/auth/invitations', { email, role: 'viewer' }, at)
     const [first, second] = [await send(0), await send(1)]
@@ -253,7 +253,7 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
     expect((await use('invite', third)).status).toBe(201)
   })
 
-  test('of concurrent requests for a reset, one link works', async () => {
+  test('concurrent requests for a reset leave one working link', async () => {
     const { companyId, email } = await addForgetful()
     const json = { companyId, email }
     await Promise.all(times(8, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))

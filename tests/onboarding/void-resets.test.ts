@@ -7,7 +7,7 @@ import { expectField } from '../support/problem.ts'
 import { must } from '../support/second-factors.ts'
 import { NEW_PASSWORD, openTestService, type Person } from '../support/test-service.ts'
 
-/** A new password invalidates all resets that were requested before, wherever their emails are (ASVS 6.4.3, 7.4.3). */
+/** A new password invalidates all resets requested earlier, wherever their emails are (ASVS 6.4.3, 7.4.3). */
 
 let whileReceiving = async () => {}
 const mailbox = await openMailbox({ onMessage: () => whileReceiving() })
@@ -19,7 +19,7 @@ const forget = async ({ companyId, email }: Person) => {
   await must(service.call('/auth/password/forgot', { json: { companyId, email } }))
 }
 
-/** The ways to a new password. `prepare` runs before the reset in question is requested. */
+/** The ways to a new password. `prepare` runs before the reset under test is requested. */
 const WAYS = {
   change: {
     prepare: async (person: Person) => (await service.loginAs(person)).accessToken,
@@ -31,7 +31,7 @@ const WAYS = {
   reset: {
     prepare: async (person: Person) => {
       const token = await tokenOf('reset', person, person.email)
-      // What waits for locks afterwards is what a test has begun, not the note that this mail was sent.
+      // Otherwise, the note that this email was sent could be what waits for locks later.
       await allSent()
       return token
     },
@@ -44,7 +44,7 @@ const resetMailsTo = ({ email }: Person) =>
 
 const expectInvalid = async (token: string) => expectField(await use('reset', token), '/token')
 
-/** Resolves when the mail server could not be reached for one mail. */
+/** Resolves once the mail server could not be reached for an email. */
 async function oneRefused({ email }: Person) {
   const mails = db.selectFrom('mail_outbox').select('attempts').where('recipient', '=', email)
   await expect.poll(() => mails.where('last_error', 'is not', null).execute()).toHaveLength(1)
@@ -63,7 +63,7 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
 
   test('a new password invalidates an emailed reset', async () => {
     const { person, credential, change } = await begin()
-    // The token of a reset is replaced by the next one, so only the change has an older one here.
+    // The next reset replaces a reset's token, so only the change has an older one here.
     const token = run === WAYS.reset.run ? credential : await tokenOf('reset', person, person.email)
     expect(await change()).toBe(204)
     await expectInvalid(token)
@@ -107,11 +107,11 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
     await forget(person)
     await waiting('advisory', 1)
     const changed = change()
-    // Once the mail server has accepted the mail, its token takes the place of the one that a reset brings.
+    // The new token, stored once the mail server accepts the email, would replace the one that a reset uses.
     whileReceiving = async () => {
       await changed
     }
-    // For the mail, which stays locked until its token can be seen.
+    // The change waits for the email, which stays locked until its token is visible.
     await waiting('transactionid', 1)
     await making.open()
     expect(await changed).toBe(204)
@@ -121,7 +121,7 @@ describe.for(Object.entries(WAYS))('a password %s', ([, { prepare, run }]) => {
     for (const { token } of resetMailsTo(person).slice(before)) await expectInvalid(token)
   })
 
-  test('a new password prevents the token of a reset requested before', async () => {
+  test('a new password prevents the token of an earlier reset request', async () => {
     const { person, before, change } = await begin()
     const counting = await openGate('insert on rate_counters', sql`new.counter like 'mail-to-address:%'`)
     await forget(person)
@@ -144,7 +144,7 @@ const mailsTo = ({ email }: Person) =>
 const deleted = (person: Person) => deleteUser(service.context, person.companyId, person)
 const addMember = async () => await service.addUser(await service.addCompany())
 
-test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)', async () => {
+test('deleting a user removes a reset whose token is being created (ASVS 14.2.7)', async () => {
   const person = await addMember()
   const making = await openGate('insert on one_time_tokens')
   await forget(person)
@@ -158,7 +158,7 @@ test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)
   expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
 })
 
-/** A user who has a reset token and a reset whose mail waits, and a gate before a change of the password. */
+/** A user with a reset token and a queued reset email, and a gate before a password change. */
 async function prepareChange() {
   const person = await addMember()
   const credential = await WAYS.change.prepare(person)
@@ -196,7 +196,7 @@ test('a password change during the deletion of its user changes nothing', async 
   expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
 })
 
-/** Resolves when so many statements wait for locks of a type. */
+/** Resolves once `count` statements wait for locks of this type. */
 const waiting = (locktype: string, count: number) =>
   expect
     .poll(async () => {
@@ -209,7 +209,7 @@ const waiting = (locktype: string, count: number) =>
 
 let gates = 0
 
-/** Lets each statement wait that would `act`, until the gate opens. */
+/** Makes each statement that would `act` wait until the gate opens. */
 async function openGate(act: string, when = sql`true`) {
   gates += 1
   const [key, name] = [gates, `gate_${gates}`]

@@ -7,8 +7,6 @@ import { createEmptyDatabase } from '../support/empty-database.ts'
 import { startProgram } from '../support/program.ts'
 import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
-/** The command line of operators, as they start it. */
-
 test('a command reads standard input, prints JSON, and hashes like the service (ASVS 11.4.2)', async () => {
   const { service } = await useSharedService()
   const line = 'company create --name Own --admin-email ann@own.example --json'
@@ -31,14 +29,14 @@ const PRODUCTION = { NODE_ENV: 'production' }
 const MIGRATIONS = (await readdir(join(project, 'migrations'))).map((file) => file.replace('.ts', '')).sort()
 const DATABASE_URL = await createEmptyDatabase()
 
-/** If we are root, the account that Postgres runs under must be able to enter the folder. */
+/** If the tests run as root, the account of Postgres must be able to enter the folder. */
 async function newDataDir(): Promise<string> {
   const folder = await openFolder()
   await chmod(folder, 0o711)
   return join(folder, 'data')
 }
 
-/** Runs `admin migrate`, as a job before a release does, of a folder with nothing but these variables. */
+/** Runs `admin migrate` in a folder with only these variables, as a job before a release does. */
 async function migrate(env: Record<string, string>, folder = project) {
   const { child, ended } = startProgram(join(folder, 'scripts/admin.ts'), ['migrate', '--json'], env)
   child.stdin.end()
@@ -55,7 +53,7 @@ test('admin migrate needs only DATABASE_URL in production, and writes no files (
   expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
 })
 
-test('admin migrate without DATABASE_URL in production requires only that', async () => {
+test('a missing DATABASE_URL is the only fault of admin migrate in production', async () => {
   expect(await migrate(PRODUCTION)).toEqual({
     code: 1,
     stdout: '',
@@ -71,11 +69,11 @@ test('admin migrate migrates the embedded Postgres outside production', async ()
   expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
 })
 
-test('a misspelt variable in .env ends the start (ASVS 13.1.2)', async () => {
+test('a misspelled variable in .env ends the start (ASVS 13.1.2)', async () => {
   await using cleanup = new AsyncDisposableStack()
   const folder = await copyProject(cleanup)
   const fault = '  - DATABSE_URL: is unknown. Did you mean DATABASE_URL?\n'
-  // The byte order mark that some editors write is not a part of the first name.
+  // The byte order mark of some editors must not become part of the first name.
   await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
   const line = '  - .env, line 2: must be NAME=value, such as PORT=3000\n'
   const stderr = `Invalid configuration:\n${line}${fault}`

@@ -4,7 +4,7 @@ import { introspect } from '../support/platform.ts'
 import { openTestService } from '../support/test-service.ts'
 import { commandLineOf } from './command-line.ts'
 
-// Commands read the real clock, and the shared one is ahead of it.
+// Not the shared service, because commands read the real clock, and its clock is ahead.
 const service = await openTestService()
 const { type, admin, refusalOf } = commandLineOf(service)
 const NOBODY = '01890a5d-ac96-774b-bcce-b302099a8057'
@@ -12,7 +12,7 @@ const NOBODY = '01890a5d-ac96-774b-bcce-b302099a8057'
 const auditOf = async (companyId: string) => await admin(`audit --company ${companyId}`)
 const endOf = async (refreshToken: string) => (await service.refresh(refreshToken)).body.reason
 
-test('user password replaces the password of a service account, and is audited', async () => {
+test("user password replaces a service account's password, and is audited", async () => {
   const { companyId, ...person } = await service.addCompany()
   const { accessToken: token } = await service.loginAs({ companyId, ...person })
   const json = { name: 'Worker', role: 'viewer' }
@@ -89,7 +89,7 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['a missing client id', 'client delete', /needs a CLIENT/],
   ['an unknown key', 'keys retire -- -an-unknown-id', /no key with this id.*`keys list`/],
   ['a name of an operator that is too long', `company list --as ${'a'.repeat(101)}`, /--as/],
-])('a command fails and says why for %s', async ([, line, why, input = '']) => {
+])('a command fails with a reason for %s', async ([, line, why, input = '']) => {
   expect(await refusalOf(line, { input })).toMatch(why)
 })
 
@@ -177,7 +177,7 @@ test('commands that would leave no active admin fail with last_admin', async () 
   expect((await service.loginAs(person)).user.role).toBe('admin')
 })
 
-test('sessions end ends those of a user, a company, or everyone', async () => {
+test('sessions end ends all sessions of a user, a company, or everyone', async () => {
   const person = await service.addCompany()
   const { companyId } = person
   const member = await service.addUser(person)
@@ -199,7 +199,7 @@ test('sessions end ends those of a user, a company, or everyone', async () => {
   expect((await service.login(person)).status).toBe(200)
 })
 
-test('invite queues an email to new addresses; prune runs housekeeping', async () => {
+test('invite queues an email to new addresses, and prune runs housekeeping', async () => {
   const { companyId, email } = await service.addCompany()
   const line = `invite --company ${companyId}`
   const invited = { companyId, email: 'bob@new.example', role: 'developer', status: 'mail queued' }
@@ -211,7 +211,7 @@ test('invite queues an email to new addresses; prune runs housekeeping', async (
   expect(await admin('prune')).toMatchObject({ tokens: 0, counters: 0, mails: 0, auditMonths: 0 })
 })
 
-test('client commands manage the clients of the platform and their secrets', async () => {
+test('client commands manage platform clients and their secrets', async () => {
   const listed = async () => (await admin('client list')).clients
   const { secret, ...client } = await admin('client create --name risk --scope events:read,introspect')
   expect(client).toEqual({ id: expect.any(String), name: 'risk', scopes: ['introspect', 'events:read'] })
@@ -230,7 +230,7 @@ test('client commands manage the clients of the platform and their secrets', asy
   expect(acts).toEqual(['delete', 'rotate', 'rotate', 'create'].map((verb) => `operator client_${verb}`))
 })
 
-test('keys rotate adds a key for later; keys retire ends tokens', async () => {
+test('keys rotate adds a future key, and keys retire ends tokens', async () => {
   const before = (await admin('keys list')).keys
   const { keyId, signsFrom } = await admin('keys rotate')
   const { keys } = await admin('keys list')
@@ -247,7 +247,7 @@ test('keys rotate adds a key for later; keys retire ends tokens', async () => {
   expect(await refusalOf(`keys retire -- ${kid}`)).toMatch(/^There is no key with this id/)
 })
 
-test('company list, show, and delete take ids and handles', async () => {
+test('company list, show, and delete accept IDs and handles', async () => {
   const person = await service.addCompany({ name: 'Zeppelin' })
   const { companyId, email } = person
   await service.addUser(person)
@@ -272,7 +272,7 @@ test('company list, show, and delete take ids and handles', async () => {
     expect(await refusalOf(`company ${command} ${companyId}`)).toBe('There is no company with this id.')
 })
 
-test('audit shows what happened, and why members could not sign in (ASVS 16.3.1)', async () => {
+test('audit shows what happened, and why sign-ins failed (ASVS 16.3.1)', async () => {
   const owner = await service.addCompany()
   const { companyId, userId, email } = await service.addUser(owner)
   service.clock.advance(1)
@@ -303,7 +303,7 @@ test('audit shows what happened, and why members could not sign in (ASVS 16.3.1)
     ],
   })
   expect((await type(ofMember)).stdout).toMatch(/"reason":"wrong_password","count":2/)
-  // An email without a user, as it was typed or invited.
+  // An email address without a user, as someone typed or invited it.
   await admin(`invite --company ${companyId} --email ${typo} --role viewer`)
   expect(await admin(`${line} --email ${typo}`)).toMatchObject({
     userId: null,
@@ -312,7 +312,7 @@ test('audit shows what happened, and why members could not sign in (ASVS 16.3.1)
   })
 })
 
-test('restored invalidates what a backup brought back, and lists further checks', async () => {
+test('restored invalidates what a backup restored, and lists further checks', async () => {
   const person = await service.addCompany()
   const { accessToken: token } = await service.loginAs(person)
   const { check, retiredKeys, newKey } = await admin('restored')
@@ -323,7 +323,7 @@ test('restored invalidates what a backup brought back, and lists further checks'
   expect((await service.login(person)).status).toBe(200)
 })
 
-test('no command and --help print the usage', async () => {
+test('a missing command and --help print the usage', async () => {
   const [alone, help] = [await type('--as Ada'), await type('--help')]
   expect(alone).toEqual(help)
   const usage = expect.stringMatching(/company create --name N --admin-email E.*after "--"/s)

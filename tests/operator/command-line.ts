@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
 import { MASTER_KEYS } from '../support/test-service.ts'
 
-/** Command lines of operators, run in this process against the database of a service. */
+/** Runs operators' command lines in this process, against a service's database. */
 
 interface Given {
   /** Standard input. */
@@ -11,7 +11,7 @@ interface Given {
 }
 
 export function commandLineOf({ url }: { url: string }) {
-  // The account that runs the tests is not named.
+  // Hides the account that runs the tests.
   const settings = { ...process.env, SUDO_USER: '', USER: '', DATABASE_URL: url, MASTER_KEYS }
 
   async function type(line: string, { input = '', env = {} }: Given = {}) {
@@ -25,14 +25,12 @@ export function commandLineOf({ url }: { url: string }) {
     return { code, stdout: out.join('\n'), stderr: err.join('\n') }
   }
 
-  /** The object that a command prints. */
   async function admin(line: string, given?: Given) {
     const { stdout, ...end } = await type(`--json ${line}`, given)
     expect([line, end]).toEqual([line, { code: 0, stderr: '' }])
     return JSON.parse(stdout)
   }
 
-  /** The reason for which a command fails. */
   async function refusalOf(line: string, given?: Given) {
     const { stderr, ...end } = await type(`--json ${line}`, given)
     expect([line, end]).toEqual([line, { code: 1, stdout: '' }])

@@ -21,7 +21,7 @@ import {
 const service = await openFactorService({ instances: 2 })
 const { db, clock, context, mailbox } = service
 const { register, verify } = useService(service, mailbox)
-/** With real limits, and a mail server that is away. */
+/** With unscaled limits and an unreachable mail server. */
 const strict = await openTestService({
   env: {
     RATE_LIMIT_SCALE: '1',
@@ -35,7 +35,7 @@ const strict = await openTestService({
 type Named = { companyId: string }
 const prune = async () => await pruneAcrossCompanies(context, clock.now())
 
-/** How many rows with these words each table has, without tables that have none. */
+/** Tables with rows that contain these words, and how many. */
 async function rowsWith(words: string, { db }: Pick<TestService, 'db'> = service) {
   const { rows: tables } = await sql<{ name: string }>`
     select relname as name from pg_class
@@ -51,12 +51,12 @@ async function rowsWith(words: string, { db }: Pick<TestService, 'db'> = service
 }
 
 async function rowsOf({ companyId }: Named) {
-  // Counters lapse soon.
+  // Counters expire soon.
   const { rate_counters: _counters, ...rows } = await rowsWith(companyId)
   return rows
 }
 
-/** Lets the deletion of a company have begun as long ago as requests from before can take. */
+/** Starts the deletion of a company early enough that no earlier request is still running. */
 const settle = ({ companyId }: Named) =>
   sql`update companies set status = 'deleting', deletion_began_at = now() - interval '61 seconds'
     where company_id = ${companyId}`.execute(db)
@@ -99,7 +99,7 @@ test('a deletion locks the company out and leaves a bare audit trail (ASVS 14.2.
   expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(401)
   expect((await service.refresh(session.refreshToken)).status).toBe(401)
 
-  // Requests that began before the deletion can still add something for a minute.
+  // For a minute, requests that started before the deletion can still add something.
   await addEvents(admin, 'late', 1)
   await prune()
   const trail = { audit_events: expect.any(Number), company_handles: 1 }
@@ -112,7 +112,7 @@ test('a deletion locks the company out and leaves a bare audit trail (ASVS 14.2.
   for (const entry of entries) expect([entry.ip_address, entry.email]).toEqual([null, null])
 })
 
-test('an interrupted deletion is continued, even by several instances concurrently', async () => {
+test('an interrupted deletion continues, even on several concurrent instances', async () => {
   const { admin } = await openBusyCompany()
   await settle(admin)
   expect((await service.login(admin)).status).toBe(401)
@@ -121,7 +121,7 @@ test('an interrupted deletion is continued, even by several instances concurrent
   expect(await rowsOf(admin)).toEqual({ audit_events: expect.any(Number), company_handles: 1 })
 })
 
-/** Moves the opening of a company into the past. */
+/** Backdates the creation of a company. */
 async function age({ companyId }: Named, days: number) {
   const then = new Date(clock.now() - days * 86_400_000)
   await sql`update companies set created_at = ${then} where company_id = ${companyId}`.execute(db)
@@ -140,7 +140,7 @@ test('a company without a verified email is deleted after 7 days', async () => {
   await settle(lapsed)
   expect((await prune()).companies).toBe(1)
   expect(Object.keys(await rowsOf(lapsed))).toEqual(['audit_events'])
-  // A deletion that had begun is not begun again.
+  // A deletion that had started is not started again.
   const entries = selectAudit(db).select('action').where('company_id', '=', begun.companyId)
   expect(await entries.execute()).toEqual([{ action: 'register' }])
   for (const company of [young, verified, byOperator])
@@ -155,7 +155,7 @@ test.for([
   const { token, ...person } = await register()
   await age(person, 8)
   const verifying = () => service.call('/auth/verify-email', { json: { token } })
-  // Both hold the token when they wait for the user.
+  // Both already hold the token when they wait for the user.
   const acts = first === 'verified' ? [verifying, prune] : [prune, verifying]
   const ends = await releaseTogether<object>(db, { table: 'users', ...person }, acts)
   const { status } = await service.login(person)
@@ -163,7 +163,7 @@ test.for([
   expect([status, (await rowsOf(person))['users']]).toEqual([statuses[1], users])
 })
 
-test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an id (ASVS 14.2.7)', async (who) => {
+test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an ID (ASVS 14.2.7)', async (who) => {
   const admin = await service.addCompany()
   const email = `leaver-${newEmail()}`
   const user = await service.addUser(admin, 'admin', { email })
@@ -181,7 +181,7 @@ test.for(['an operator', 'an admin'])('a user deleted by %s leaves only an id (A
   const path = `/auth/members/${user.userId}`
   if (who === 'an admin') await service.call(path, { method: 'DELETE', token: byAdmin })
   else await deleteUser(context, user.companyId, user)
-  // The new email contains it.
+  // The new email contains this one.
   expect(await rowsWith(email)).toEqual({})
 
   const ended = { status: 401, body: { code: 'session_ended', reason: 'user_deleted' } }
@@ -227,12 +227,12 @@ test('deleting a user while someone guesses the password does not deadlock (ASVS
   const guess = async () => (await strict.login({ ...user, password: 'wrong' })).status
   expect(await guess()).toBe(401)
   const deletion = async () => void (await deleteUser(strict.context, user.companyId, user))
-  // The second guess is the last one, which is noted beside the user.
+  // The second guess is the last one, which is also recorded on the user.
   const ends = await releaseTogether(strict.db, { table: 'users', ...user }, [deletion, guess])
   expect(ends).toEqual([undefined, 401])
 })
 
-test('an admin remains when operators demote, disable, and delete all concurrently', async () => {
+test('an admin remains when operators concurrently demote, disable, and delete all', async () => {
   const first = await service.addCompany()
   const { companyId } = first
   const admins = [first, ...(await Promise.all(times(5, () => service.addUser(first, 'admin'))))]
@@ -246,7 +246,7 @@ test('an admin remains when operators demote, disable, and delete all concurrent
   expect(refused).toEqual([expect.objectContaining({ code: 'last_admin' })])
 })
 
-test('unlocking a user whom wrong passwords locked out works for every network', async () => {
+test('unlocking a user locked out by wrong passwords works for every network', async () => {
   const person = await strict.addCompany()
   const bystander = await strict.addUser(person)
   const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })

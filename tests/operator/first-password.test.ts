@@ -3,9 +3,9 @@ import { expectField } from '../support/problem.ts'
 import { openTestService } from '../support/test-service.ts'
 import { commandLineOf } from './command-line.ts'
 
-/** Operators generate no passwords: the person chooses one by a link that the command prints (ASVS 6.4.1). */
+/** Operators never create passwords: users choose their own through a link that the command prints (ASVS 6.4.1). */
 
-// Commands read the real clock, and the shared one is ahead of it.
+// Not the shared service, because commands read the real clock, and its clock is ahead.
 const service = await openTestService()
 const { admin } = commandLineOf(service)
 
@@ -30,7 +30,7 @@ test('new users get a link that works once, and no password', async () => {
   expect((await service.loginAs({ ...user, password })).user.role).toBe('analyst')
 })
 
-test('the link works for 72 hours, or until a reset is emailed', async () => {
+test("a new user's link works for 72 hours, or until a reset email", async () => {
   const [first, second] = [await createCompany(), await createCompany()]
   const { companyId, email } = first
   service.clock.advance(3600)

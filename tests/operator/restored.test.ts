@@ -13,7 +13,7 @@ import { useService } from '../support/onboarding.ts'
 import { copyDatabase, databaseUrl } from '../support/postgres.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 
-/** A backup brings back what was ended, used and replaced since. A copy of the database is one. */
+/** A backup restores what was ended, used, or replaced after it. A copy of the database acts as one. */
 
 const serverUrl = inject('serverUrl')
 const former = await openFactorService()
@@ -23,7 +23,7 @@ const sealer = createSealer(former.config.masterKeys, clock.randomBytes)
 const kidOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.', 1)[0] ?? '', 'base64url').toString()).kid
 
-// What there is when the backup is made.
+// State at the time of the backup.
 const admin = await former.addCompany()
 const viewer = await former.addUser(admin)
 const waiting = await former.addUser(admin)
@@ -40,7 +40,7 @@ const strict = await former.addCompany()
 await companySecurity(former.context, strict.companyId, 'everyone')
 await must(call('/auth/second-factors/mail-code', { token: (await former.loginAs(strict)).accessToken }))
 await mailbox.mailTo(strict.email, 'Your code')
-// That a mail was sent is stored after it has come.
+// The row is marked as sent only after the email arrives.
 await useService(former, mailbox).allSent()
 for (const sender of former.senders) await sender.stop()
 await must(call('/auth/password/forgot', { json: { companyId: waiting.companyId, email: waiting.email } }))
@@ -52,7 +52,7 @@ const assertion = { challenge: begun.challenge, response }
 const backup = await copyDatabase(serverUrl, databaseOf(former.url))
 afterAll(() => runStatement(serverUrl, `drop database ${backup}`))
 
-// What is ended, used and replaced before the backup is restored.
+// Ended, used, and replaced after the backup.
 const byCode = { challenge, method: 'totp', code }
 const logout = { token: signedIn.accessToken }
 await must(call('/auth/logout', logout))
@@ -61,7 +61,7 @@ await must(former.complete(byCode))
 await must(call('/auth/login/passkey', { json: assertion }))
 await retireKey({ db: former.db, sealer, system: clock }, kidOf(signedIn.accessToken))
 
-/** Opens an instance on a copy of the backup. `settle` comes before it starts. */
+/** Opens an instance on a copy of the backup. `settle` runs before it starts. */
 async function restore(settle?: (database: string) => Promise<void>) {
   const restored = await copyDatabase(serverUrl, backup)
   await settle?.(databaseUrl(serverUrl, restored))
@@ -72,7 +72,7 @@ async function restore(settle?: (database: string) => Promise<void>) {
 
 type Restored = Awaited<ReturnType<typeof restore>>
 
-/** The statuses of all that was given out before. */
+/** Statuses of all credentials issued before the backup. */
 async function statusesAt({ call, getSession, refresh, complete }: Restored) {
   const newPassword = NEW_PASSWORD
   return {
@@ -91,7 +91,7 @@ const settle = (url: string, by = sealer) => {
   return settleRestored({ db, sealer: by, system: clock }).finally(close)
 }
 
-test('a restored backup undoes later changes; wrong master keys settle nothing (ASVS 13.3.4)', async () => {
+test('a restored backup reverts changes; wrong master keys settle nothing (ASVS 13.3.4)', async () => {
   const service = await restore(async (url) => {
     const other = createSealer([{ id: 'test', key: Buffer.alloc(32, 1) }], clock.randomBytes)
     await expect(settle(url, other)).rejects.toThrow('sealed')
@@ -103,7 +103,7 @@ test('a restored backup undoes later changes; wrong master keys settle nothing (
 
 const told: Awaited<ReturnType<typeof settle>>[] = []
 const service = await restore(async (url) => {
-  // A second time, as after a connection that was lost, does no harm.
+  // A second run, such as after a lost connection, changes nothing.
   for (const _ of [1, 2]) told.push(await settle(url))
 })
 const [first, second] = told
@@ -121,7 +121,7 @@ test('a settled backup accepts no earlier credential, and sends no queued email 
   }
 })
 
-test('a settled backup signs with a new key, and publishes only that', async () => {
+test('a settled backup signs with a new key, and publishes only it', async () => {
   const { accessToken: token } = await service.loginAs(admin)
   expect((await service.getSession({ token })).status).toBe(200)
   expect(kidOf(token)).toBe(second?.newKey)
@@ -139,7 +139,7 @@ test('a settled backup refuses used codes; new ones work after two minutes', asy
   expect((await service.signInByPasskey(byPasskey)).status).toBe(200)
 })
 
-test('settling a backup is audited on the platform, with what it invalidated (ASVS 16.2.1)', async () => {
+test('settling a backup is audited, including what it invalidated (ASVS 16.2.1)', async () => {
   const { check, ...details } = first ?? {}
   const entries = await selectAudit(service.db)
     .select(['actor', 'details'])
@@ -148,12 +148,12 @@ test('settling a backup is audited on the platform, with what it invalidated (AS
     .execute()
   expect(entries).toHaveLength(2)
   expect(entries).toContainEqual({ actor: 'operator', details })
-  // Links to reset, to join, and to undo a first factor, of two members.
+  // Two members' links to reset, to join, and to undo a first factor.
   const counts = { companies: 2, mails: 1, links: 4, invitations: 1, challenges: 1, mailedCodes: 1 }
   expect(details).toMatchObject(counts)
 })
 
-test('settling a backup lists what else to check, with requests that exist', () => {
+test('settling a backup lists further checks, as requests that exist', () => {
   const { paths } = JSON.parse(inject('openapi').api)
   const text = (first?.check ?? []).join('\n')
   const named = [...text.matchAll(/\b(GET|POST|PATCH|DELETE) \/api(\/[\w/:-]+)/g)]

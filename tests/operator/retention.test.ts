@@ -26,9 +26,9 @@ const nothing = Object.fromEntries(STEPS.flatMap((line) => line.split(' ')).map(
 
 interface Lapse {
   table: string
-  /** What all rows have. */
+  /** Columns that all rows share. */
   row: () => object
-  /** The columns in which rows differ. */
+  /** Columns in which rows differ. */
   kept: object[]
   gone: object[]
 }
@@ -42,7 +42,7 @@ const session = (ended: number | null, expires: number, { by = admin, reason = '
   expires_at: at(expires),
 })
 const superseded = { by: account, reason: 'superseded' }
-/** Rows that are kept for five minutes after the time in a column. */
+/** Rows are kept for five minutes after the time in this column. */
 const lapsing = (column: string) => ({ kept: [{ [column]: at(1) }], gone: [{ [column]: at(-301) }] })
 const opened = { kind: 'token', created_at: long, issued_at: long, max_expires_at: at(DAY) }
 const app = { kind: 'totp', name: 'App', sealed_secret: 'x' }
@@ -79,7 +79,7 @@ const LAPSES: Record<string, Lapse> = {
       const [invitation_id, email, mail_id] = [randomUUID(), randomUUID(), randomUUID()]
       return { company_id, invitation_id, email, mail_id, role: 'viewer', assignments: [] }
     },
-    // The last of each was never sent.
+    // The last invitation in each list was never sent.
     kept: [
       { expires_at: at(-7 * DAY + 60), renewed_at: long, created_at: long },
       { expires_at: null, renewed_at: at(-7 * DAY + 60), created_at: long },
@@ -141,7 +141,7 @@ const LAPSES: Record<string, Lapse> = {
 
 const columnsOf = (row: object) => sql.join(Object.keys(row).map((column) => sql.ref(column)))
 
-test.for(Object.entries(LAPSES))('only lapsed %s are deleted (ASVS 14.2.7)', async ([step, lapse]) => {
+test.for(Object.entries(LAPSES))('only expired %s are deleted (ASVS 14.2.7)', async ([step, lapse]) => {
   const { table: name, row, kept, gone } = lapse
   const table = sql.table(name)
   const clear = async () => void (await sql`delete from ${table}`.execute(db))
@@ -157,7 +157,7 @@ test.for(Object.entries(LAPSES))('only lapsed %s are deleted (ASVS 14.2.7)', asy
   expect(left).toEqual(expect.arrayContaining(kept))
 })
 
-/** Half of these have expired. */
+/** Half of these sessions have expired. */
 async function addSessions(count: number): Promise<void> {
   await sql`
     insert into sessions (company_id, session_id, user_id, kind, created_at, issued_at, expires_at, max_expires_at)
@@ -166,7 +166,7 @@ async function addSessions(count: number): Promise<void> {
     from generate_series(1, ${count}) n`.execute(db)
 }
 
-test('concurrent runs share what takes several statements, and pass over locked rows', async () => {
+test('concurrent runs share long work, and skip locked rows', async () => {
   await addSessions(12_000)
   const counters = times(1_500, (index) => ({ counter: `old ${index}`, hits: 1, window_ends_at: at(-DAY) }))
   await db.insertInto('rate_counters').values(counters).execute()
@@ -205,14 +205,14 @@ test('housekeeping continues after a failed step or company, and reports both', 
   expect(await prune()).toMatchObject({ companies: 1 })
 })
 
-test('counting continues when a counter is deleted in the meantime', async () => {
+test('counting continues when a counter is deleted concurrently', async () => {
   const person = await service.addCompany()
   await service.loginAs(person)
-  // Nothing counts with this one, so it is deleted in any case.
+  // No request uses this counter, so it is always deleted.
   const unused = { counter: 'unused', hits: 1, window_ends_at: at(DAY) }
   await db.insertInto('rate_counters').values(unused).execute()
   const pruning = times(20, async () => {
-    // It waits for none: sign-ins lock several, in another order.
+    // Skips locked rows, because sign-ins lock several in a different order.
     await sql`
       with free as (select counter from rate_counters for update skip locked)
       update rate_counters c set window_ends_at = ${at(-DAY)}

@@ -4,15 +4,13 @@ import { enter, go, heading, openPages, press, say, submit, tracesIn } from '../
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { NEW_PASSWORD, PASSWORD } from '../support/test-service.ts'
 
-/** How people look after themselves on the pages, in real browsers. */
-
 const { service, mailbox, openPage, openAdmin, openMailed, codeTo } = await openPages()
 
 async function choosePassword(page: Page): Promise<void> {
   await heading(page, 'Choose a new password')
   await page.locator('input[name=newPassword]:focus').waitFor()
   await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
-  // With the password that was typed just now.
+  // Signed in with the password that was just typed.
   await heading(page, 'Developer settings')
 }
 
@@ -25,7 +23,7 @@ test('an emailed link resets the password and ends the other sessions (ASVS 6.4.
   await other.goto('/sign-in')
   await go(other, 'Forgot your password?')
   await submit(other, { Company: 'nobody-1234', Email: admin.email }, 'Email me a link')
-  // Whether there is such an account is not told, so what was typed can be seen and changed.
+  // The page does not reveal whether the account exists, so users can see and change what they typed.
   await say(other, `If ${admin.email} has an account at nobody-1234, we've emailed you a link`)
   await press(other, 'Change the company or email')
   expect(await other.getByLabel('Email', { exact: true }).inputValue()).toBe(admin.email)
@@ -36,12 +34,12 @@ test('an emailed link resets the password and ends the other sessions (ASVS 6.4.
 
   await press(page, 'Save name')
   await say(page, 'Your password was reset. Sign in with the new one.')
-  // The company is known.
+  // The page still knows the company.
   await page.locator('input[name=email]:focus').waitFor()
   await submit(page, { Email: admin.email, Password: PASSWORD }, 'Sign in')
   await page.locator('.error').first().waitFor()
   await submit(page, { Email: admin.email, Password: NEW_PASSWORD }, 'Sign in')
-  // Where they were.
+  // Sign-in returns to the page from before.
   await heading(page, 'Your account')
 })
 
@@ -53,13 +51,13 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
   // Without a second factor, the old address decides.
   const section = page.getByRole('region', { name: 'Email' })
   await press(section, 'Email me a code')
-  // As an input method for full-width characters writes it.
+  // As an input method for full-width characters types it.
   const digits = [...(await codeTo(admin.email))].map((digit) => String.fromCodePoint(0xff10 + Number(digit)))
   await submit(section, { 'Code from the email': digits.toSpliced(4, 0, '－').join('') }, 'Continue')
   await say(page, 'Nothing changes until you open it.')
   await mailbox.mailTo(admin.email, 'A new email address was requested')
 
-  // Where a focus would open a keyboard, none is given.
+  // On touch screens, pages focus no field, because that would open the keyboard.
   const { page: phone } = await openPage({ hasTouch: true, isMobile: true })
   await phone.goto('/sign-in')
   await phone.locator('h1:focus').waitFor()
@@ -89,7 +87,7 @@ test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.
   await page.getByText(admin.email).waitFor()
   await page.getByText(/^Company \d+$/).waitFor()
   expect(await tracesIn(page)).not.toContain(undo)
-  // Loaded again, the page still says whose account it is.
+  // After a reload, the page still shows whose account it is.
   await page.reload()
   await page.getByText(admin.email).waitFor()
   await page.goto('about:blank')
@@ -102,13 +100,13 @@ test('the undo link takes an account back after an email change (ASVS 6.3.7, 14.
   expect((await service.login({ ...admin, password: NEW_PASSWORD })).status).toBe(200)
 })
 
-test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', async () => {
+test('users end one or all other sessions, which then show it (ASVS 7.4.5, 7.5.2)', async () => {
   const { admin, page } = await openAdmin()
   const userAgent = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
   const { page: other } = await openPage({ userAgent })
   await other.goto('/members')
   await enter(other, admin)
-  // It was asked for before.
+  // Sign-in leads to the page that was requested before.
   await heading(other, 'Members')
 
   await go(page, 'Account')
@@ -124,7 +122,7 @@ test('users end one or all other sessions, which say so (ASVS 7.4.5, 7.5.2)', as
   const ends = page.getByRole('button', { name: /^End the session/ })
   await page.reload()
   await ends.nth(2).waitFor()
-  // The first that the page ends is gone by then.
+  // The first session that the page would end is already gone.
   await service.call('/auth/logout', { token: others.at(-1)?.accessToken ?? '' })
   await press(page, 'End 3 other sessions')
   await expect.poll(() => ends.count()).toBe(0)
@@ -160,7 +158,7 @@ test('tabs follow a sign-out and a sign-in, and forget the previous company (ASV
   await expectForgotten()
 })
 
-test('pages without a connection say so and keep what was typed', async () => {
+test('pages without a connection show that and keep typed text', async () => {
   const { page, context } = await openAdmin()
   await go(page, 'Account')
   await context.setOffline(true)
@@ -171,7 +169,7 @@ test('pages without a connection say so and keep what was typed', async () => {
   await press(page, 'Sign out')
   await say(page, "You're still signed in")
   await context.setOffline(false)
-  // As a proxy in front answers when it has waited for too long.
+  // A proxy sends this after it has waited too long.
   const problem = { status: 504, headers: { 'cache-control': 'no-store' }, body: '{}' }
   await page.route('**/api/**', (route) => route.fulfill(problem))
   await press(page, 'Save name')

@@ -8,8 +8,8 @@ import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
 /**
- * Each page and step, looked at by axe in two themes and at six sizes: a hundred looks, which take a core a while. With
- * SCREENSHOTS=FOLDER, they are also saved as pictures.
+ * Runs axe on each page and step, in two themes and at six sizes. The hundred runs take a core a while. With
+ * SCREENSHOTS=FOLDER, it also saves pictures.
  */
 
 const { service, openPage } = await openPages()
@@ -22,7 +22,7 @@ await requireFactors(strict)
 
 const OPEN = ['/sign-in', ...PUBLIC_PATHS, '/nothing']
 
-/** Goes where pages lead once something is pressed: second factors, and what holds those who have none. */
+/** Visits steps behind buttons: second factors, and pages that block members without one. */
 async function visitSteps(page: Page, look: (step: string) => Promise<void>): Promise<void> {
   const [member, held] = [await service.addUser(company), await service.addUser(strict)]
   await page.goto('/sign-in')
@@ -70,19 +70,19 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await look('a stricter policy')
 }
 
-/** How far down each link of the navigation is. */
+/** The vertical position of each link in the navigation. */
 const TOPS = "[...document.querySelectorAll('nav a')].map((link) => link.getBoundingClientRect().top)"
 
-/** 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there. */
+/** 320 px is a 1280 px window at 400%. The last size doubles the text, and the next steps run there. */
 const SIZES = [...[1280, 768, 360, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
 
-/** Dark changes only colors. */
+/** The dark theme only changes colors. */
 const THEMES = [
   ['dark', "{ runOnly: ['color-contrast', 'link-in-text-block'] }"],
   ['light', ''],
 ] as const
 
-/** Looks at what a page shows: by axe in both themes, and whether it is wider than a small window, also with large letters. */
+/** Checks a page with axe in both themes, and whether it is too wide for a small window or large text. */
 function openEyes(page: Page) {
   const faults: string[] = []
   async function save(path: string, how: string | number): Promise<void> {
@@ -116,7 +116,7 @@ function openEyes(page: Page) {
 
 const LIGHT = { colorScheme: 'light', bypassCSP: true } as const
 
-test('each page passes axe and fits small windows and large text (WCAG 1.4.4, 1.4.10)', async () => {
+test('each page passes axe, small windows, and large text (WCAG 1.4.4, 1.4.10)', async () => {
   const { page } = await openPage(LIGHT)
   const { look, expectNothing } = openEyes(page)
   await visit(page, OPEN, look)
@@ -130,7 +130,7 @@ test('each page passes axe and fits small windows and large text (WCAG 1.4.4, 1.
 test('long lists and their dialogs pass axe and fit small windows', async () => {
   const { page } = await openPage(LIGHT)
   const { look, expectNothing } = openEyes(page)
-  // One seat is left for the invitation.
+  // Leaves one seat for the invitation.
   const admin = await addLargeCompany(service, 499)
   const { accessToken: token } = await service.loginAs(admin)
   const invitation = { email: 'bob@large.example', role: 'viewer' }
@@ -145,7 +145,6 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
     }
   }
   const dialog = page.locator('dialog[open]')
-  /** Opens a dialog, looks at it, and leaves it. */
   const lookAt = async (button: string, leave = 'Cancel') => {
     await press(page, button)
     await dialog.waitFor()

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { enter, heading, openPages, press, submit } from '../support/browser.ts'
 
-/** Pages of which a file cannot be had: an instance of another release does not have it, or the network fails. */
+/** A page's file can be missing on an instance of a different release, or after a network failure. */
 
 const { origin, service, openPage } = await openPages()
 const html = await (await fetch(`${origin}/sign-in`)).text()
@@ -11,7 +11,7 @@ const FILES = {
   stylesheet: /<link rel="stylesheet" href="([^"]+)"/.exec(html)?.[1] ?? '',
 }
 
-/** Lets a file not come, for so many times. Counts how often the page is loaded. */
+/** Withholds a file `times` times. Counts the loads of the page. */
 async function withhold(page: Page, file: string, times: number) {
   let left = times
   let loads = 0
@@ -28,7 +28,7 @@ async function withhold(page: Page, file: string, times: number) {
 
 const notice = (page: Page) => page.getByRole('alert').getByText("This page didn't load completely.")
 
-/** Nothing is left of what failed before. */
+/** Nothing of the earlier failure remains. */
 async function expectWhole(page: Page): Promise<void> {
   await expect.poll(() => page.evaluate('sessionStorage.length')).toBe(0)
   expect([await notice(page).count(), await page.locator('main').count()]).toEqual([0, 1])
@@ -36,26 +36,26 @@ async function expectWhole(page: Page): Promise<void> {
 
 const KINDS = ['script', 'stylesheet'] as const
 
-test.for(KINDS)('a page whose %s is missing is loaded once more and then works', async (kind) => {
+test.for(KINDS)('a page whose %s is missing reloads once and then works', async (kind) => {
   const { page } = await openPage()
   const loads = await withhold(page, FILES[kind], 1)
-  // The secret of a mailed link is not lost.
+  // The emailed link keeps its secret.
   await page.goto('/verify-email#token=abc')
-  // Without its stylesheet, the first has that heading too.
+  // Even without its stylesheet, the first load has that heading.
   await expect.poll(loads).toBe(2)
   await heading(page, 'Confirm your email')
   expect(loads()).toBe(2)
   await expectWhole(page)
 })
 
-test.for(KINDS)('a page whose %s stays missing says so', async (kind) => {
+test.for(KINDS)('a page whose %s stays missing shows a notice', async (kind) => {
   const { page } = await openPage()
   const loads = await withhold(page, FILES[kind], 3)
   await page.goto('/sign-in')
   await notice(page).waitFor()
   expect(loads()).toBe(2)
   await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
-  // Somebody tries it, and again when the file is there.
+  // The user reloads twice. The second time, the file is there.
   await press(page, 'Reload the page')
   await expect.poll(loads).toBe(3)
   await notice(page).waitFor()
@@ -65,7 +65,7 @@ test.for(KINDS)('a page whose %s stays missing says so', async (kind) => {
   await expectWhole(page)
 })
 
-test('a page that cannot be reloaded says immediately that files are missing', async () => {
+test('a page that cannot be reloaded shows missing files immediately', async () => {
   for (const script of [
     `Object.defineProperty(navigator, 'onLine', { value: false })`,
     `Object.defineProperty(globalThis, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError') } })`,
@@ -79,7 +79,7 @@ test('a page that cannot be reloaded says immediately that files are missing', a
   }
 })
 
-test('sign-in says so if the browser keeps no cookie', async () => {
+test('sign-in shows a notice if the browser keeps no cookie', async () => {
   const admin = await service.addCompany()
   const { page, context } = await openPage()
   await page.route('**/api/auth/login', async (route) => {
@@ -103,7 +103,7 @@ test('a missing file of a browser extension changes nothing', async () => {
   const marks = await page.evaluate(`
     document.head.append(Object.assign(document.createElement('link'), { href: 'chrome-extension://a/b.css' }))
     document.head.lastChild.dispatchEvent(new Event('error'))
-    // Before a page is loaded again, it says so to the next.
+    // A page that reloads leaves a mark for the next load.
     sessionStorage.length`)
   expect(marks).toBe(0)
 })

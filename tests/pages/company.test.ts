@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest'
 import { go, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
 
-/** What a company sees and changes of itself on the pages, in a real browser. */
-
 const { origin, service, openPage, openAdmin, codeTo, giveCodeTo } = await openPages()
 
-test('a viewer begins at their account, and can create no signing secret', async () => {
+test('a viewer starts at their account, and cannot create a signing secret', async () => {
   const { page } = await openPage()
   await signIn(page, await service.addUser(await service.addCompany()), { home: 'Your account' })
   await page.getByRole('listitem').getByText('view risks').waitFor()
@@ -25,7 +23,7 @@ test('a pasted list invites each person with the role on their line', async () =
   await section.getByLabel('Role').selectOption('viewer')
   await press(section, 'Invite 4 people')
   await say(page, '2 invitations are on their way.')
-  // For an admin, the mailbox of who invites decides, unless they have a second factor.
+  // Inviting an admin requires a code from the inviter's mailbox, unless they have a second factor.
   await press(section, 'Email me a code')
   await submit(section, { 'Code from the email': '00000000' }, 'Continue')
   await section.getByText('is wrong, used, or expired').waitFor()
@@ -33,13 +31,13 @@ test('a pasted list invites each person with the role on their line', async () =
   await submit(section, { 'Code from the email': await codeTo(admin.email) }, 'Continue')
   await say(page, 'An invitation is on its way to Eve@list.example.')
   await section.getByText("isn't an email address").waitFor()
-  // What is left keeps its role.
+  // The invalid line stays, with its role.
   expect(await box.inputValue()).toBe('not-an-email, developer')
   const row = (email: string) => page.locator('.list-row', { hasText: email })
   await row('ann@list.example').getByText('analyst').waitFor()
   await row('bob@bücher.example').or(row('bob@xn--bcher-kva.example')).getByText('viewer').waitFor()
   await row('Eve@list.example').getByText('admin', { exact: true }).waitFor()
-  // So it is for a member who becomes an admin.
+  // Making a member an admin requires it too.
   const { email } = await service.addUser(admin)
   await page.reload()
   await press(page, `Manage ${email}`)
@@ -51,7 +49,7 @@ test('a pasted list invites each person with the role on their line', async () =
   await row(email).getByText('admin').waitFor()
 })
 
-test('changing the handle says whom it affects, and new names appear everywhere', async () => {
+test('changing the handle shows whom it affects, and new names appear everywhere', async () => {
   const { admin, page, context } = await openAdmin({ remembers: true })
   const { accessToken: token } = await service.loginAs(admin)
   await service.addUser(admin)
@@ -62,7 +60,7 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   await go(page, 'Company')
   const section = page.getByRole('region', { name: 'Handle' })
   const dialog = page.getByRole('dialog', { name: 'Change the handle to renamed-1234?' })
-  // One that cannot be is refused before anybody is asked.
+  // An invalid handle is refused before the confirmation.
   for (const wrong of ['4821-acme', 'ab', 'acme-']) {
     await submit(section, { Handle: wrong }, 'Save handle')
     await section.locator('[aria-invalid=true]').waitFor()
@@ -95,7 +93,7 @@ test('changing the handle says whom it affects, and new names appear everywhere'
   await say(page, 'Signing in to Renamed')
 })
 
-test('a secret is copied, used, and replaced after someone else replaced it', async () => {
+test('a secret is copied, used, and replaced after an unseen replacement', async () => {
   const { admin, page, context } = await openAdmin()
   await press(page, 'Create signing secret')
   const send = page.getByRole('region', { name: 'Send events' })
@@ -103,7 +101,7 @@ test('a secret is copied, used, and replaced after someone else replaced it', as
   const secret = page.locator('.secret')
   const shown = (await secret.locator('code').textContent()) ?? ''
   const button = secret.getByRole('button', { name: 'Copy the secret' })
-  // The browser refuses until it is allowed.
+  // The browser denies access to the clipboard until it is allowed.
   await button.click()
   await button.getByText('press Ctrl+C').waitFor()
   expect(await page.evaluate<string>('String(getSelection())')).toBe(shown)
@@ -118,7 +116,7 @@ test('a secret is copied, used, and replaced after someone else replaced it', as
   await send.getByText('First event received.').waitFor()
 
   await press(page, 'Replace secret…')
-  // Somebody else replaces it, and the page does not know yet.
+  // Someone else replaces the secret, and the page does not know it yet.
   await page.route('**/webhook-secret/status', (route) => route.abort())
   await service.newSecret(admin)
   await submit(page, { 'Company name': 'Acme' }, 'Replace secret')
@@ -159,7 +157,7 @@ test("a service account's new password replaces the current one later or immedia
   await fresh.getByText('The previous password works until').waitFor()
   const second = await shown()
   expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
-  // The newest comes first, and only the other one ends.
+  // The newest password is first, and only the previous one expires.
   const rows = passwords.locator('tbody tr')
   await expect.poll(() => rows.count()).toBe(2)
   const expiries = await rows.locator('td[data-label=Expires]').allTextContents()

@@ -3,18 +3,18 @@ import { expect, test } from 'vitest'
 import { go, heading, openPages, say, signIn, tracesIn } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** Every kind of dialog, by keyboard only: no click and no fill helps the focus. */
+/** Uses every kind of dialog by keyboard only, because clicks would move the focus. */
 
 const { service, openPage } = await openPages()
 
-/** Opens a dialog with Enter on a button, and waits until the dialog has the focus where it belongs. */
+/** Opens a dialog with Enter on a button, and waits until the right element has the focus. */
 async function openDialog(page: Page, button: string, focused: string): Promise<void> {
   await page.getByRole('button', { name: button, exact: true }).focus()
   await page.keyboard.press('Enter')
   await page.locator('dialog[open]').locator(focused).and(page.locator(':focus')).waitFor()
 }
 
-/** The dialog is gone, and the focus is back on the button that opened it. */
+/** The dialog is gone, and its button has the focus again. */
 async function expectClosed(page: Page, button: string): Promise<void> {
   await page.locator('dialog').waitFor({ state: 'detached' })
   await page.getByRole('button', { name: button, exact: true }).and(page.locator(':focus')).waitFor()
@@ -47,7 +47,7 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await keyboard.press('Escape')
   await expectClosed(page, 'Sign out')
 
-  // A dialog that opens over this one gives the focus back to it.
+  // A dialog that opened over this one returns the focus to it.
   service.clock.advance(16 * 60)
   await openDialog(page, 'Replace secret…', 'input[name=companyName]')
   await keyboard.type('Acme')

@@ -14,7 +14,7 @@ import { codeAt } from '../support/second-factors.ts'
 import { times } from '../support/test-service.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
-/** What holds for each page, in a real browser. */
+/** Rules for every page. */
 
 const { service, openPage, openMailed } = await openPages()
 const { addApp } = useFactors(service)
@@ -28,7 +28,7 @@ test('names that strangers and members choose are shown as text (ASVS 1.2.1, 1.2
   expect(server.status).toBe(201)
   const invited = 'mallory@else.example'
   await service.call('/auth/invitations', { token, json: { email: invited, role: 'viewer' } })
-  // A browser that calls itself so, a sign-in that was refused, and events that nobody takes.
+  // A browser with this name, a refused sign-in, and refused events.
   await service.loginAs(admin, { headers: { 'user-agent': `"><svg onload=alert(1)>${script}` } })
   await service.login({ ...admin, password: 'wrong' }, { headers: { 'user-agent': script } })
   const secret = await service.newSecret(admin)
@@ -58,7 +58,7 @@ test('names that strangers and members choose are shown as text (ASVS 1.2.1, 1.2
 test('sign-in and navigation work by keyboard with a visible focus (WCAG 2.1.1, 2.4.7)', async () => {
   const company = await service.addCompany()
   const { page } = await openPage()
-  /** Moves on until the focus is on the element of this name, and is visible there. */
+  /** Presses Tab until the named element has the focus, which must be visible. */
   async function tabTo(name: string): Promise<void> {
     for (const _ of times(40, () => 0)) {
       await page.keyboard.press('Tab')
@@ -75,7 +75,7 @@ test('sign-in and navigation work by keyboard with a visible focus (WCAG 2.1.1, 
   }
   await page.goto('/sign-in')
   await heading(page, 'Sign in')
-  // The first field has the focus already.
+  // The first field already has the focus.
   await page.locator('input[name=company]:focus').waitFor()
   await page.keyboard.type(company.companyId)
   await tabTo('Email')
@@ -91,7 +91,7 @@ test('sign-in and navigation work by keyboard with a visible focus (WCAG 2.1.1, 
   await page.keyboard.press('Enter')
   await say(page, "You're signed out.")
 
-  // With a second factor: the focus is in the field for the code already.
+  // With a second factor, the code field already has the focus.
   const member = await service.addUser(company)
   await offerNothing(page)
   await page.reload()

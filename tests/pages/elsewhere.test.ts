@@ -6,11 +6,11 @@ import { operations } from '../http/document.ts'
 import { go, heading, openPages, say } from '../support/browser.ts'
 import { linesOf } from '../support/log-lines.ts'
 
-/** What pages of others can do in the browser of somebody who is signed in. */
+/** Attacks by other sites' pages in a signed-in user's browser. */
 
 const { origin, service, openAdmin } = await openPages()
 
-/** Pages of an attacker. They may do what they like. */
+/** Serves an attacker's pages. */
 const server = createServer((_request, response) => {
   response.setHeader('content-type', 'text/html')
   response.end('<!doctype html><title>Win a prize</title><h1>Win a prize</h1>')
@@ -18,7 +18,7 @@ const server = createServer((_request, response) => {
 await once(server, 'listening')
 afterAll(() => server.close())
 const { port } = server.address() as AddressInfo
-/** From another site the browser sends no cookie of ours. Ports are no part of a site, so to the second it does. */
+/** Browsers send our cookie only from pages of the same site. Ports do not matter, so the second one is the same site. */
 const SIBLING = `http://localhost:${port}`
 const ELSEWHERE = [
   [`http://127.0.0.1:${port}`, 401],
@@ -26,18 +26,18 @@ const ELSEWHERE = [
 ] as const
 
 const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
-/** All that a session cookie opens. */
+/** All operations that a session cookie authorizes. */
 const TARGETS = operations
   .filter(({ operation }) => operation.security?.some((one) => 'sessionCookie' in one))
   .map(({ method, path }) => ({ url: `${origin}/api${path.replace(/\{\w+\}/g, ID)}`, method }))
 const POSTS = TARGETS.filter(({ method }) => method === 'POST')
 
-/** Who is signed in, and what the company's database holds of them. */
+/** A signed-in user, and their company's rows in the database. */
 async function openVictim() {
   const { admin, page, context } = await openAdmin()
-  // What it asks for at first has come, so none of that is counted later.
+  // Waits for the first requests of the page, so that they are not counted later.
   await say(page, 'There is no secret yet')
-  // A page that asks for nothing by itself.
+  // This page sends no requests on its own.
   await go(page, 'Account')
   await heading(page, 'Your account')
   const state = async () => {
@@ -51,7 +51,7 @@ async function openVictim() {
   return { context, state }
 }
 
-/** The statuses of what the service answers to requests of these methods from now on. */
+/** Collects the statuses of later responses to requests with these methods. */
 function answersTo(...methods: string[]): () => number[] {
   const from = linesOf(service).length
   const lines = () => linesOf(service).slice(from)
@@ -59,12 +59,12 @@ function answersTo(...methods: string[]): () => number[] {
     lines().flatMap(({ method, status }) => (methods.includes(String(method)) ? Number(status) : []))
 }
 
-/** Sends a request with the cookies of the browser, whatever comes of it. */
+/** Sends a request with the browser's cookies, and ignores errors. */
 const SEND = `const send = (url, options) =>
   fetch(url, { credentials: 'include', ...options }).then(({ type }) => type, () => 'failed')`
 
 test.for(ELSEWHERE)(
-  'a page at %s changes and reads nothing, and signs nobody in (ASVS 3.5.1, 3.5.2, 3.5.3)',
+  'a page at %s changes nothing, reads nothing, and signs nobody in (ASVS 3.5.1, 3.5.2, 3.5.3)',
   async ([elsewhere, refused]) => {
     const { context, state } = await openVictim()
     const { companyId, email, password } = await service.addCompany()
@@ -85,7 +85,7 @@ test.for(ELSEWHERE)(
     }
     document.title = JSON.stringify([...new Set(seen)])
   })()`)
-    // The browser shows the page no answer. It sends what needs no permission, and that is refused.
+    // The browser shows the page no response. It sends requests that need no preflight, and the service refuses them.
     expect(JSON.parse(await page.title())).toEqual(['failed'])
     await expect.poll(() => answers().length).toBe(2 * POSTS.length)
     expect(answers().filter((status) => status !== refused)).toEqual([])
@@ -99,7 +99,7 @@ test.for(ELSEWHERE)(
       const form = document.createElement('form')
       Object.assign(form, { action: url, method: 'post', enctype: 'text/plain', target: frame.name })
       const input = form.appendChild(document.createElement('input'))
-      // What is sent is JSON: {"name":…,"x":"="}
+      // The form sends JSON: {"name":…,"x":"="}
       input.name = JSON.stringify(json).replace('}', ',"x":"')
       input.value = '"}'
       document.body.append(frame, form)
@@ -113,7 +113,8 @@ test.for(ELSEWHERE)(
     await send(url, { method: 'POST', body, headers })
     await send(url, { method: 'POST', body, mode: 'no-cors' })
   })()`)
-    // Each form, and the sign-in by form and by fetch. With the header that makes a cookie it is not even sent.
+    // One response per form, and one each for sign-in by form and by fetch. The one with the cookie header is not
+    // sent.
     await expect.poll(() => answersToForms().length).toBe(POSTS.length + 2)
     expect(answersToForms().filter((status) => ![refused, 415].includes(status))).toEqual([])
     expect(others()).toEqual([])
@@ -121,7 +122,7 @@ test.for(ELSEWHERE)(
   },
 )
 
-test('a page of the same site cannot frame, hold, or load ours (ASVS 3.4.6, 3.4.8, 3.5.8)', async () => {
+test('a page of the same site cannot frame, control, or load ours (ASVS 3.4.6, 3.4.8, 3.5.8)', async () => {
   const { context } = await openVictim()
   const page = await context.newPage()
   await page.goto(SIBLING)

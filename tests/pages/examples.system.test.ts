@@ -7,19 +7,19 @@ import { EXAMPLES } from '../../src/pages/signed-in/example-programs.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The programs that the developer page shows send an event as they are. */
+/** Runs the developer page's programs unchanged. */
 
 const service = await openTestService()
 const folder = await openFolder()
 
 test.for(EXAMPLES)(
-  'the example in $language sends one event, or says why not',
+  'the example in $language sends one event, or explains why not',
   async ({ file, run, write }) => {
     const admin = await service.addCompany()
     const secret = await service.newSecret(admin)
     const url = `${service.addresses[0]}/api/events/ingest`
     await writeFile(join(folder, file), write({ companyId: admin.companyId, url }))
-    // The service's clock stands still, so it is put to that of this machine.
+    // The service's clock stands still, so it is set to this machine's time.
     service.clock.advance((Date.now() - service.clock.now()) / 1000)
     const send = async (SIGNING_SECRET: string) => {
       const env = { ...process.env, SIGNING_SECRET, NODE_OPTIONS: '' }

@@ -15,14 +15,12 @@ import { mailedCodeOf } from '../support/mail-code.ts'
 import { codeAt } from '../support/second-factors.ts'
 import type { Person, TestService } from '../support/test-service.ts'
 
-/** What people do with second factors on the pages. */
-
-/** The section of the account's page. */
+/** The section on the account page. */
 export const own = (page: Page) => page.getByRole('region', { name: 'Second factors' })
 
 type Arrival = { home?: string | undefined; hasOffers?: boolean }
 
-/** Signs in on a device that makes passkeys. Without offers, it uses them only for those who press a button. */
+/** Signs in on a device that supports passkeys. Without offers, it uses passkeys only after a button is pressed. */
 export async function signInWithDevice(page: Page, person: Person, { home, hasOffers }: Arrival = {}) {
   if (!hasOffers) await offerNothing(page)
   const device = await addDevice(page)
@@ -30,7 +28,7 @@ export async function signInWithDevice(page: Page, person: Person, { home, hasOf
   return device
 }
 
-/** Reads the recovery codes, and says that they are stored. */
+/** Reads the recovery codes, and confirms that they are stored. */
 export async function storeCodes(page: Page): Promise<string[]> {
   const shown = page.locator('.codes code')
   await shown.nth(9).waitFor()
@@ -45,13 +43,12 @@ export async function signOut(page: Page): Promise<void> {
   await say(page, "You're signed out.")
 }
 
-/** Gives the password, and waits for the second step. */
 export async function begin(page: Page, person: Person): Promise<void> {
   await enter(page, person)
   await heading(page, "Verify it's you")
 }
 
-/** The pages leave nothing of this behind (ASVS 14.2.1). */
+/** The browser stores none of these secrets (ASVS 14.2.1). */
 export async function expectNoTraces(page: Page, secrets: string[]): Promise<void> {
   const traces = await tracesIn(page)
   for (const secret of secrets) expect(traces).not.toContain(secret)
@@ -60,7 +57,7 @@ export async function expectNoTraces(page: Page, secrets: string[]): Promise<voi
 export function useFactors(service: TestService) {
   const { clock } = service
 
-  /** Gives the code that the first factor needs, if that is asked for. */
+  /** Enters the emailed code if the first factor requires it. */
   async function proveMailbox(page: Page, look = async (_step: string) => {}): Promise<void> {
     const hasCode = page.getByRole('button', { name: 'I already have a code' })
     const add = page.getByRole('button', { name: 'Add an app' })
@@ -84,7 +81,7 @@ export function useFactors(service: TestService) {
     return await storeCodes(page)
   }
 
-  /** Adds an authenticator app, whose secret is read off the page. `look` looks at each step. */
+  /** Adds an authenticator app with the secret that the page shows. `look` inspects each step. */
   async function addApp(page: Page, { isFirst = true, look = async (_step: string) => {} } = {}) {
     await proveMailbox(page)
     await press(page, 'Add an app')
@@ -97,17 +94,16 @@ export function useFactors(service: TestService) {
     return { secret, recoveryCodes: isFirst ? await storeCodes(page) : [] }
   }
 
-  /** Gives the code of this moment. The next one is another. */
+  /** Enters the current code, and moves the clock to the next one. */
   async function giveCode(page: Page, secret: string, action = 'Continue'): Promise<string> {
     const code = codeAt(secret, clock.now())
     await submit(page, { Code: code }, action)
-    // The service reads the clock when it answers.
+    // The service reads the clock while it responds.
     await expect.poll(() => page.getByRole('button', { name: 'One moment…' }).count()).toBe(0)
     clock.advance(30)
     return code
   }
 
-  /** As the policy of the company, from now on. */
   async function requireFactors({ companyId }: Person): Promise<void> {
     const changed = service.db.updateTable('companies').set({ second_factor_policy: 'everyone' })
     await changed.where('company_id', '=', companyId).execute()

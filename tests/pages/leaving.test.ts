@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 import { addDevice, go, heading, openPages, press, say, submit } from '../support/browser.ts'
 import { useFactors } from './factor-steps.ts'
 
-/** Nothing that is shown once is lost by one click. */
+/** A single click must not lose what is shown only once. */
 
 const { service, openAdmin } = await openPages()
 const { proveMailbox } = useFactors(service)
 
-test('leaving an unused secret, new password, or recovery codes asks first', async () => {
+test('leaving an unused secret, new password, or recovery codes requires confirmation', async () => {
   const { admin, page } = await openAdmin()
   await addDevice(page)
   const dialog = page.getByRole('dialog', { name: 'Leave this page?' })
@@ -58,7 +58,7 @@ test('leaving an unused secret, new password, or recovery codes asks first', asy
   await go(page, 'Developer')
   await dialog.getByText("Your recovery codes won't be shown again.").waitFor()
   await press(dialog, 'Stay')
-  // What leaves the application, the browser itself asks about.
+  // For links out of the application, the browser itself asks.
   const asked: string[] = []
   page.on('dialog', async (own) => {
     asked.push(own.type())

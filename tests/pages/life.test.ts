@@ -2,8 +2,6 @@ import { expect, test } from 'vitest'
 import { fill, go, heading, openPages, press, say, submit, tracesIn } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** The life of a company on its pages, in a real browser. */
-
 const { origin, service, mailbox, openPage, openMailed, giveCodeTo } = await openPages()
 
 test('a company registers, sends an event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
@@ -13,13 +11,13 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await page.goto('/register')
   await submit(page, { Company: 'Acme', 'Your name': 'Ada', 'Your email': email }, 'Register company')
   await fill(page, { Password: 'password1' })
-  // What is said before it is refused is no better than the rule.
+  // The hint shown before the refusal must not be better than the rule.
   await page.getByText('Weak', { exact: true }).waitFor()
   await press(page, 'Register company')
   await page.locator('[aria-invalid=true]').waitFor()
   await submit(page, { Password: PASSWORD }, 'Register company')
   await heading(page, 'Check your email')
-  // Who signs in too early, or opens an older link, gets another one.
+  // A user who signs in too early, or opens an older link, can request a new one.
   const { token: replaced } = await mailbox.mailTo(email)
   await go(page, 'Sign in')
   await submit(page, { Email: email, Password: PASSWORD }, 'Sign in')
@@ -37,7 +35,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   const { token } = await openMailed(page, email)
   await expect.poll(() => page.url()).toBe(`${origin}/verify-email`)
   await press(page, 'Confirm email')
-  // Company and e-mail are known from the answer.
+  // The response contains company and email.
   await say(page, 'Your email is confirmed.')
   await say(page, /Signing in to acme-\d{4}/)
   expect(await page.getByLabel('Email', { exact: true }).inputValue()).toBe(email)
@@ -78,7 +76,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await submit(colleague, { 'Your name': 'Bob', Password: PASSWORD }, 'Join')
   await heading(colleague, 'Developer settings')
 
-  // He is demoted while he is signed in, and his next change is refused; then he is disabled, and out.
+  // Bob is demoted while signed in, and his next change is refused. Then he is disabled and signed out.
   await page.reload()
   await press(page, 'Manage Bob')
   const details = page.locator('.list-details')
@@ -91,12 +89,12 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await press(details, 'Disable Bob')
   await press(page.getByRole('dialog', { name: 'Disable Bob?' }), 'Disable')
   await page.locator('.list-row', { hasText: bob }).getByText('disabled').waitFor()
-  // The page asks now and then, and can show it before he goes on.
+  // The page polls, so it can show this before he continues.
   const goOn = press(colleague, 'Cancel').then(() => go(colleague, 'Account'))
   const told = say(colleague, 'Your account is disabled.')
   await Promise.race([goOn, told])
   await told
-  // Who has joined need not name the company again.
+  // A member who has joined need not name the company again.
   await say(colleague, 'Signing in to Acme')
 
   await go(page, 'Activity')

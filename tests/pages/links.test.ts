@@ -3,19 +3,18 @@ import { go, heading, openPages, press, say, signIn, submit, tracesIn } from '..
 import { NEW_PASSWORD, PASSWORD, type Person } from '../support/test-service.ts'
 import { signOut, useFactors } from './factor-steps.ts'
 
-/** Links that were mailed: whose they are, what they say if they are dead, and who is signed in meanwhile. */
+/** Emailed links of the signed-in user and of others, and links that no longer work. */
 
 const { service, mailbox, openPage } = await openPages()
 const { addApp, giveCode } = useFactors(service)
 
-/** A link to reset a password. */
 async function forget({ email, companyId }: Person): Promise<string> {
   service.clock.advance(1)
   await service.call('/auth/password/forgot', { json: { companyId, email } })
   return (await mailbox.mailTo(email, 'Reset your password')).token
 }
 
-test('a used or unknown link says so before anything is typed', async () => {
+test('a used or unknown link is reported before anything is typed', async () => {
   const admin = await service.addCompany()
   const { page } = await openPage()
   const used = await forget(admin)
@@ -26,11 +25,11 @@ test('a used or unknown link says so before anything is typed', async () => {
   await page.getByRole('link', { name: 'Get a new link' }).waitFor()
   await page.goto('/accept-invitation#token=invite_nonsense')
   await say(page, 'ask the person who invited you to send a new one.')
-  // A page that acts when its button is pressed finds it out then.
+  // A page that acts on a button press finds this out only then.
   await page.goto('/confirm-email#token=confirm_nonsense')
   await press(page, 'Use this email')
   await heading(page, 'Link expired')
-  // Opened again, a page has no token: it is kept nowhere.
+  // Opened again, the page has no token, because it is stored nowhere.
   const token = await forget(admin)
   await page.goto(`/reset-password#token=${token}`)
   await page.getByLabel('New password').waitFor()
@@ -38,7 +37,7 @@ test('a used or unknown link says so before anything is typed', async () => {
   await page.reload()
   await say(page, 'Open the link in the email again.')
   await heading(page, 'Choose a new password')
-  // A link can be opened twice, as long as it was not used, also where its page is shown: that loads itself anew.
+  // An unused link can be opened twice, even on its own page, which then reloads.
   const loaded = page.waitForEvent('load')
   await page.goto(`/reset-password#token=${token}`)
   await loaded
@@ -58,14 +57,14 @@ test('a link names a different signed-in user and asks before it acts', async ()
   await say(page, 'If you continue and sign in, this browser is signed out of Other Inc.')
   await go(page, 'Back to Other Inc')
   await heading(page, 'Developer settings')
-  // Nothing has happened.
+  // The first link still works, because nothing has happened.
   await page.goto(`/reset-password#token=${token}`)
   await press(page, 'Continue with the link')
   await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
   await heading(page, 'Developer settings')
   expect(await page.locator('.who').innerText()).toContain(admin.email)
 
-  // Whose own link it is, is not asked.
+  // The user's own link opens without a question.
   const own = await forget(admin)
   await page.goto(`/reset-password#token=${own}`)
   await page.getByLabel('New password').waitFor()

@@ -4,28 +4,27 @@ import { go, heading, openPages, press, say, submit } from '../support/browser.t
 import { PASSWORD, type Person } from '../support/test-service.ts'
 import { expectNoTraces, own, signInWithDevice, useFactors } from './factor-steps.ts'
 
-/** What admins do about second factors on the pages, and what that means to others, in real browsers. */
+/** Admins' changes to second factors, and their effect on other members. */
 
 const { service, mailbox, openPage, openMailed, codeTo, giveCodeTo } = await openPages()
 const { addPasskey, addApp, giveCode, requireFactors } = useFactors(service)
 
 const HELD = 'Your company requires a second factor'
 
-/** Somebody who is signed in, on a device that makes passkeys. */
+/** A signed-in user on a device that supports passkeys. */
 async function openAs(person: Person, home?: string) {
   const opened = await openPage()
   await signInWithDevice(opened.page, person, { home })
   return opened
 }
 
-/** Changes the policy on the page for it. */
 async function choose(page: Page, setting: string): Promise<void> {
   await go(page, 'Company')
   await page.getByRole('radio', { name: setting }).check()
   await press(page, 'Save policy')
 }
 
-test('members are held at their next click until they add a factor (ASVS 6.3.3)', async () => {
+test('members are blocked at their next click until they add a factor (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
   const [member] = [await service.addUser(admin), await service.addUser(admin)]
   const { page: held } = await openAs(member, 'Your account')
@@ -38,7 +37,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
   await dialog.getByText("3 people don't have one yet").waitFor()
   await press(dialog, 'Cancel')
-  // What was not confirmed does not stay chosen, and is not saved.
+  // An unconfirmed choice is neither kept nor saved.
   const optional = page.getByRole('radio', { name: 'Optional', checked: true })
   await optional.waitFor()
   await page.reload()
@@ -47,7 +46,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await press(dialog, 'Require a second factor')
   await say(page, 'Saved. It takes effect immediately')
 
-  // The page that was open all the time; its sign-in is long ago.
+  // This page was open the whole time, and its sign-in is no longer recent.
   service.clock.advance(16 * 60)
   await submit(held, { Name: 'Bob of Held' }, 'Save name')
   await heading(held, HELD)
@@ -58,7 +57,7 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   const code = await codeTo(member.email)
   await submit(held, { 'Code from the email': '1234' }, 'Continue')
   await say(held, 'Code from the email must be the eight digits from the email.')
-  // A wrong one is told before a device makes anything.
+  // A wrong code is reported before the device creates anything.
   await submit(held, { 'Code from the email': '00000000' }, 'Continue')
   await say(held, 'Code from the email is wrong, used, or expired.')
   // A page that is opened again does not need another mail.
@@ -66,17 +65,17 @@ test('members are held at their next click until they add a factor (ASVS 6.3.3)'
   await heading(held, HELD)
   await press(held, 'I already have a code')
   await submit(held, { 'Code from the email': code }, 'Continue')
-  // And who begins with one kind can take the other.
+  // A user who started with one kind can switch to the other.
   await press(held, 'Add an app', 'Cancel')
   const { secret, recoveryCodes } = await addApp(held)
-  // Back where they were.
+  // Leads to the page from before.
   await heading(held, 'Your account')
   await own(held).getByText('Your company requires a second factor.').waitFor()
   expect(await held.getByRole('button', { name: /^Remove/ }).count()).toBe(0)
   await expectNoTraces(held, [code, secret, ...recoveryCodes])
 })
 
-test('held tabs continue together, and lists show who lacks a factor', async () => {
+test('blocked tabs continue together, and lists show who lacks a factor', async () => {
   const admin = await service.addCompany()
   const [asked, viewer] = [await service.addUser(admin, 'admin'), await service.addUser(admin)]
   const { page, context } = await openAs(admin)
@@ -86,7 +85,7 @@ test('held tabs continue together, and lists show who lacks a factor', async () 
   const second = await context.newPage()
   await second.goto('/members')
   await heading(second, HELD)
-  // A browser makes no passkeys for a page that nobody looks at.
+  // Browsers create no passkeys for pages in the background.
   await page.bringToFront()
   await go(page, 'Members')
   await heading(page, HELD)
@@ -95,7 +94,7 @@ test('held tabs continue together, and lists show who lacks a factor', async () 
   await heading(page, 'Members')
   await heading(second, 'Members')
 
-  // Whom the policy asks is marked in the list, and why is said above it.
+  // The list marks members whom the policy requires to add a factor, and explains why.
   await say(page, 'Your company requires a second factor for admins')
   const row = ({ email }: Person) => page.locator('.list-row', { hasText: email })
   await row(asked).getByText('none, required').waitFor()
@@ -106,12 +105,12 @@ test('held tabs continue together, and lists show who lacks a factor', async () 
   await go(page, 'admins')
   await say(page, '2 members match')
 
-  // What asks for less is saved at once.
+  // A less strict policy is saved immediately.
   await choose(page, 'Optional')
   await say(page, 'Saved.')
 })
 
-test('a session that began without a factor proves it and continues (ASVS 6.3.3)', async () => {
+test('a session that began without a factor enters it and continues (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
   const { page } = await openAs(admin)
   await go(page, 'Account')
@@ -126,13 +125,13 @@ test('a session that began without a factor proves it and continues (ASVS 6.3.3)
   await heading(page, 'Members')
 })
 
-test('an admin resets the second factors of a member by link (ASVS 6.4.4, 6.4.6, 6.5.6)', async () => {
+test("an admin resets a member's second factors by link (ASVS 6.4.4, 6.4.6, 6.5.6)", async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
   const { page: atMember } = await openAs(member, 'Your account')
   await go(atMember, 'Account')
   await addPasskey(atMember)
-  // The notice of it.
+  // Waits for the notice about the factor.
   await mailbox.mailTo(member.email)
   const { page } = await openAs(admin)
   await go(page, 'Members')
@@ -151,7 +150,7 @@ test('an admin resets the second factors of a member by link (ASVS 6.4.4, 6.4.6,
   await submit(atMember, { 'New password': 'another correct horse' }, 'Change password')
   await heading(atMember, 'Your account')
 
-  // What was done is told in words.
+  // The activity page describes the actions in words.
   await go(page, 'Activity')
   await page.getByRole('cell', { name: /reset the second factors of/ }).waitFor()
   await page.getByRole('cell', { name: /added a second factor.*passkey/ }).waitFor()

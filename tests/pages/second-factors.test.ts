@@ -12,12 +12,10 @@ import {
   useFactors,
 } from './factor-steps.ts'
 
-/** Second factors on the pages, in a real browser: how they are added, asked for and removed. */
-
 const { service, mailbox, openPage } = await openPages()
 const { addPasskey, addApp, giveCode, giveMailedCode, proveMailbox } = useFactors(service)
 
-/** An admin on their account's page, with a device that makes passkeys. */
+/** An admin on the account page, with a device that supports passkeys. */
 async function openAccount({ hasOffers = false } = {}) {
   const admin = await service.addCompany()
   const { page, context } = await openPage({ acceptDownloads: true })
@@ -26,7 +24,6 @@ async function openAccount({ hasOffers = false } = {}) {
   return { admin, device, page, context }
 }
 
-/** Gives a recovery code at the second step of a sign-in. */
 async function recover(page: Page, code: string): Promise<void> {
   await press(page, 'Use a recovery code')
   await submit(page, { 'Recovery code': code }, 'Continue')
@@ -75,7 +72,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
 test('a passkey that the browser offers at the email field signs in', async () => {
   const { admin, page } = await openAccount({ hasOffers: true })
   await addPasskey(page)
-  // The device answers an offer at once, as if its user had chosen the passkey.
+  // The device responds to an offer immediately, as if its user had chosen the passkey.
   const ready = Promise.withResolvers<void>()
   await page.route('**/login/passkey/options', async (route) => {
     await ready.promise
@@ -100,13 +97,13 @@ test('the offer of passkeys is renewed and yields to a button', async () => {
   await page.clock.fastForward('03:30')
   await page.clock.fastForward('00:40')
   await expect.poll(() => asked).toBe(2)
-  // The button has options of its own; after that, there is an offer again.
+  // The button requests its own options. After that, the page offers passkeys again.
   await press(page, 'Sign in with a passkey')
   await say(page, 'No passkey was used.')
   await expect.poll(() => asked).toBe(4)
 })
 
-test("sign-in asks for the app's code, or a recovery code once (ASVS 6.3.3, 6.5.1, 6.5.6)", async () => {
+test("sign-in requires the app's code, or a recovery code once (ASVS 6.3.3, 6.5.1, 6.5.6)", async () => {
   const { admin, page } = await openAccount()
   await proveMailbox(page)
   await press(page, 'Add an app')
@@ -126,7 +123,7 @@ test("sign-in asks for the app's code, or a recovery code once (ASVS 6.3.3, 6.5.
   await signOut(page)
   await begin(page, admin)
   await recover(page, recoveryCode.toLowerCase())
-  // There is something to put right.
+  // The account page opens, because a recovery code was used.
   await heading(page, 'Your account')
   const banner = page.getByText('You used a recovery code: 9 left. If you lost your passkey or phone')
   await banner.waitFor()
@@ -151,7 +148,7 @@ test('codes work when passkeys are canceled or not supported', async () => {
   await say(page, 'No passkey was created.')
   expect(await page.getByRole('alert').count()).toBe(0)
   await device.accept()
-  // Meanwhile the mailed code has expired, and the device has made a passkey before that is found.
+  // The emailed code expires, and the device creates a passkey before the page finds out.
   service.clock.advance(11 * 60)
   await press(page, 'Create passkey')
   await say(page, 'create it again: the new one replaces it.')
@@ -159,7 +156,7 @@ test('codes work when passkeys are canceled or not supported', async () => {
   await press(page, 'Add a passkey', 'Create passkey')
   await storeCodes(page)
   expect(await device.passkeys()).toHaveLength(1)
-  // The device has one by now.
+  // The device now has a passkey.
   await press(page, 'Add a passkey', 'Create passkey')
   await say(page, 'This device already has a passkey for your account.')
   await press(page, 'Cancel')
@@ -177,7 +174,7 @@ test('codes work when passkeys are canceled or not supported', async () => {
   await giveCode(page, secret)
   await heading(page, 'Developer settings')
 
-  // A browser without passkeys asks for codes, and says why it adds none.
+  // Without support for passkeys, the page requests codes, and explains why no passkey can be added.
   await signOut(page)
   await context.addInitScript('delete window.PublicKeyCredential')
   await page.reload()
@@ -205,7 +202,7 @@ test('five wrong codes or five minutes lead back to the password (ASVS 6.3.1, 6.
   await page.clock.install()
   await begin(page, admin)
   await page.locator('input:focus').waitFor()
-  // The page may not have begun to count them.
+  // The page may not have started its timer yet.
   const waitInVain = async () => {
     await page.clock.fastForward('05:01')
     return await page.getByText('This step timed out. Start again.').count()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { go, openPages, say, signIn, submit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 
-/** A large company: 500 members with long names, and 5 000 entries in the audit log. */
+/** A large company: 500 members with long names, and 5,000 entries in the audit log. */
 
 const { service, openPage } = await openPages()
 

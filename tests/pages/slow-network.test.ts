@@ -5,7 +5,7 @@ import { go, heading, openPages, press, SIGNED_IN, say, signIn, submit, visit } 
 import { addLargeCompany } from '../support/large-company.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** Answers that are late, a network that is slow, and pages that ask again by themselves. */
+/** Late responses, a slow network, and pages that poll. */
 
 const { service, openPage, openAdmin } = await openPages()
 
@@ -29,7 +29,7 @@ test('a request sent before a confirmation replaced the cookie signs nobody out'
   await press(page, 'Create signing secret')
   await submit(page, { Password: PASSWORD }, 'Continue')
   await say(page, 'Your new secret, version 1.')
-  // The service answers a request with the old cookie, and that arrives after the new one.
+  // The response to a request with the old cookie arrives after the new cookie.
   const path = '/auth/webhook-secret/status'
   const late = async (route: Route) => {
     const { 'x-session-id': id = '' } = await route.request().allHeaders()
@@ -59,7 +59,7 @@ test('a list is never shown under a different filter', async () => {
   const more = page.getByRole('button', { name: 'Show more' })
   const roles = () => rows.locator('td[data-label=Role]').allInnerTexts()
   await rows.nth(49).waitFor()
-  /** From now on, answers to a query wait until they are let go, or fail. */
+  /** Delays responses to a query until they are released or fail. */
   async function hold(query: string) {
     const gate = Promise.withResolvers<'continue' | 'fail'>()
     await page.route(
@@ -104,7 +104,7 @@ test('a list is never shown under a different filter', async () => {
   expect(new Set(await roles())).toEqual(new Set(['developer']))
 })
 
-test('a page retries while other reads of the company take their turn', async () => {
+test('a page retries while other reads of the company wait', async () => {
   const { page } = await openAdmin()
   let refusals = 0
   await page.route('**/api/auth/audit?**', async (route) => {
@@ -134,13 +134,13 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
     await route.continue()
   })
   const now = () => page.evaluate<number>('Date.now()')
-  /** Lets time pass until it was asked so often. Returns the seconds of the page, of which some pass by themselves. */
+  /** Advances time until `times` more requests were sent. Returns the page's seconds, including real ones. */
   async function untilAsked(times: number): Promise<number> {
     const beganAt = await now()
     for (const enough = asked + times; asked < enough; ) {
       await page.clock.runFor(1_000)
       await expect.poll(() => open).toBe(0)
-      // The page plans the next one once it has the answer.
+      // The page schedules the next poll only after the response.
       await page.waitForLoadState('networkidle')
     }
     return ((await now()) - beganAt) / 1000
@@ -149,9 +149,9 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
     page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
       document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
 
-  // Every two seconds at first. The first of them may come at once.
+  // Every two seconds at first. The first one may come immediately.
   expect(await untilAsked(3)).toBeGreaterThanOrEqual(4)
-  // It does not end, as after ten minutes once, but nobody has used the page.
+  // Polls slow down because nobody uses the page, but they do not end, even after ten minutes.
   await page.clock.fastForward('20:00')
   expect(await untilAsked(2)).toBeGreaterThanOrEqual(20)
   expect(most).toBe(1)
@@ -162,6 +162,6 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
   await page.clock.runFor(180_000)
   expect(asked).toBe(before)
   await setHidden(false)
-  // Somebody looks at it: it goes on.
+  // Once the page is shown, polls continue.
   await untilAsked(2)
 })

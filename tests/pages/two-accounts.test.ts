@@ -2,18 +2,18 @@ import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { fill, go, openPages, press, signIn, submit } from '../support/browser.ts'
 
-/** Two accounts in one browser: a page never acts in a company that it does not show (ASVS 8.2.2). */
+/** With two accounts in one browser, a page never acts in a company that it does not show (ASVS 8.2.2). */
 
 const { service, openPage } = await openPages()
 
-/** As in a browser that refuses channels, so that the page is not told of other tabs. */
+/** Like a browser that refuses channels, so that other tabs cannot notify the page. */
 const NO_CHANNEL = `globalThis.BroadcastChannel = class {
   constructor() { throw new DOMException('', 'SecurityError') }
 }`
 
 const company = (page: Page, name: string) => page.locator('.bar .company', { hasText: name }).waitFor()
 
-/** A page of company A, and how the browser is signed in to company B. */
+/** A page of company A, and a way to sign the browser in to company B. */
 async function openTwo({ isTold }: { isTold: boolean }) {
   const [a, b] = [await service.addCompany({ name: 'Alpha' }), await service.addCompany({ name: 'Beta' })]
   const { page, context } = await openPage()
@@ -28,11 +28,11 @@ async function openTwo({ isTold }: { isTold: boolean }) {
   return { a, b, page, context, signInToB }
 }
 
-test('a page of one company invites nobody into another', async () => {
+test("a company's page never invites people into a different company", async () => {
   const { a, b, page, signInToB } = await openTwo({ isTold: false })
   await go(page, 'Members')
   await fill(page, { 'Email addresses': 'eve@beta.example' })
-  // The page asks by itself now and then, and could find out before the click.
+  // Otherwise, a poll of the page could find out before the click.
   await page.route(/\/api\/(?!auth\/session$)/, (route) =>
     route.request().method() === 'GET' ? route.abort() : route.continue(),
   )
@@ -46,7 +46,7 @@ test('a page of one company invites nobody into another', async () => {
   expect(await invited.execute()).toEqual([])
 })
 
-test('a sign-out in one company keeps the session of another', async () => {
+test("a sign-out in one company keeps a different company's session", async () => {
   const { b, page, signInToB } = await openTwo({ isTold: false })
   await go(page, 'Account')
   await signInToB()

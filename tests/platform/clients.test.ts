@@ -6,7 +6,7 @@ import { addClient, basic, FORM, introspect } from '../support/platform.ts'
 import { expectProblem } from '../support/problem.ts'
 import { type Answer, times, useSharedService } from '../support/test-service.ts'
 
-/** The platform's services prove who they are by id and secret. */
+/** Platform services authenticate by ID and secret. */
 
 const { service } = await useSharedService()
 const { context, clock } = service
@@ -14,7 +14,6 @@ const { accessToken: token } = await service.loginAs(await service.addCompany())
 
 type Credentials = Parameters<typeof introspect>[1]
 const statusOf = async (client: Credentials, at = 0) => (await introspect(service, client, token, at)).status
-/** On each instance. */
 const statuses = async (client: Credentials) => [await statusOf(client, 0), await statusOf(client, 1)]
 const askWith = (authorization: string | string[] | undefined) =>
   service.ask('/introspect', {
@@ -62,7 +61,7 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
   })
 })
 
-test('a client without the scope is refused with 403', async () => {
+test('a client without the scope gets 403', async () => {
   const reader = await addClient(service, ['events:read'])
   const both = await addClient(service, ['events:read', 'introspect', 'introspect'])
   expectProblem(await introspect(service, reader, token), [403, 'permission_denied'])
@@ -70,7 +69,7 @@ test('a client without the scope is refused with 403', async () => {
   expect(await statusOf(both)).toBe(200)
 })
 
-test('every instance learns of a new and a deleted client within a second', async () => {
+test('every instance learns about a new or deleted client within a second', async () => {
   const known = await addClient(service)
   expect(await statuses(known)).toEqual([200, 200])
   const client = await createClient(context, { name: 'graph', scopes: ['introspect'] })
@@ -83,13 +82,13 @@ test('every instance learns of a new and a deleted client within a second', asyn
   await expect(deleteClient(context, client.id)).rejects.toThrow('no such client')
 })
 
-test('a client has two secrets during a rotation, and then only the newest', async () => {
+test('a client has two secrets during a rotation, then only the newest', async () => {
   const first = await addClient(service)
   const rotate = async () => ({ ...first, ...(await rotateClient(context, first.id)) })
   const second = await rotate()
   clock.advance(1)
   expect([await statuses(first), await statuses(second)].flat()).toEqual([200, 200, 200, 200])
-  // The next rotation ends the oldest.
+  // The next rotation ends the oldest secret.
   const third = await rotate()
   const statusesOfAll = async () => {
     clock.advance(1)
@@ -97,7 +96,7 @@ test('a client has two secrets during a rotation, and then only the newest', asy
   }
   expect(await statusesOfAll()).toEqual([401, 200, 200])
   const finished = { id: first.id, name: 'risk', scopes: ['introspect'] }
-  // A repeated end changes nothing.
+  // Ending it again changes nothing.
   for (const _ of [1, 2]) {
     expect(await finishRotation(context, first.id)).toEqual(finished)
     expect(await statusesOfAll()).toEqual([401, 401, 200])
@@ -106,7 +105,7 @@ test('a client has two secrets during a rotation, and then only the newest', asy
     await expect(change(context, randomUUID())).rejects.toThrow('no such client')
 })
 
-test('wrong secrets are counted, and lock no client out (ASVS 6.3.1)', async () => {
+test('wrong secrets are counted, but lock no client out (ASVS 6.3.1)', async () => {
   const client = await addClient(service)
   const refused = () => service.metric('gatehouse_platform_clients_refused_total')
   const before = await refused()
@@ -117,7 +116,7 @@ test('wrong secrets are counted, and lock no client out (ASVS 6.3.1)', async () 
   expect(await statusOf(client)).toBe(200)
 })
 
-test('neither the database nor the log has the secret of a client (ASVS 16.2.5)', async () => {
+test("neither the database nor the log has a client's secret (ASVS 16.2.5)", async () => {
   const client = await addClient(service)
   const next = await rotateClient(context, client.id)
   clock.advance(1)
@@ -136,7 +135,7 @@ test('neither the database nor the log has the secret of a client (ASVS 16.2.5)'
 const lastUsedAt = async (id: string) =>
   (await listClients(service.db)).find((client) => client.id === id)?.lastUsedAt
 
-test('the last use of a client is written hourly; no response waits', async () => {
+test("a client's last use is written hourly, without delaying a response", async () => {
   const { id, ...client } = await addClient(service)
   const use = () => statuses({ id, ...client })
   const hour = () => new Date(Math.floor(clock.now() / 3_600_000) * 3_600_000)
@@ -146,7 +145,7 @@ test('the last use of a client is written hourly; no response waits', async () =
     expect(await lastUsedAt(id)).toBeNull()
   })
   await expect.poll(() => lastUsedAt(id)).toEqual(hour())
-  // A second statement in the hour would undo this.
+  // A second write within the hour would overwrite this.
   const older = new Date(0)
   const change = service.db.updateTable('platform_clients').set({ last_used_at: older })
   await change.where('client_id', '=', id).execute()

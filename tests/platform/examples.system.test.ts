@@ -15,7 +15,7 @@ import { addClient, basic, type Client } from '../support/platform.ts'
 import { startProgram } from '../support/program.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
-/** The programs in src/platform/README.md, as they stand there, run as a reader would. */
+/** Runs the programs in src/platform/README.md unchanged, as a reader would. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const readme = await readFile(join(PROJECT, 'src/platform/README.md'), 'utf8')
@@ -24,7 +24,6 @@ const service = await openTestService({ env: { PUBLIC_URL: origin } })
 for (const { server } of service.apps) lead(server)
 const folder = await openFolder()
 await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
-/** Writes the program of a section into a file. */
 async function writeProgram(section: string, file: string): Promise<void> {
   const [, text = ''] = readme.split(`\n## ${section}\n`)
   const [, program = ''] = /^[^#]*?```js\n([\s\S]+?)```/.exec(text) ?? []
@@ -35,7 +34,7 @@ await writeProgram('Event feed', 'reader.mjs')
 await writeProgram('Offline verification', 'verify.mjs')
 const GATEHOUSE = service.platformAddresses[0]
 
-/** Starts the service, and returns what asks it. */
+/** Starts the service, and returns a function that sends it requests. */
 async function start({ id, secret }: Client) {
   const { host, port } = await findPlace()
   const variables = { GATEHOUSE, CLIENT_ID: id, CLIENT_SECRET: secret, HOST: host, PORT: String(port) }
@@ -56,7 +55,7 @@ async function start({ id, secret }: Client) {
   return ask
 }
 
-test('the example service admits users with the permission while their session is active', async () => {
+test('the example service admits users with the permission during their session', async () => {
   const { context, clock } = service
   const client = await addClient(service)
   const ask = await start(client)
@@ -68,7 +67,7 @@ test('the example service admits users with the permission while their session i
   expect(await ask(accessToken)).toEqual([403, ''])
   await service.call('/auth/logout', { token: accessToken })
   expect(await ask(accessToken)).toEqual([401, ''])
-  // Without an answer it admits nobody.
+  // Without a response from gatehouse, the service admits nobody.
   await deleteClient(context, client.id)
   clock.advance(1)
   expect((await ask(accessToken))[0]).toBe(503)
@@ -76,7 +75,7 @@ test('the example service admits users with the permission while their session i
 
 test('the example reader misses no event, however often it is killed', async () => {
   const { id, secret } = await addClient(service, ['events:read'])
-  // Clients are read once a second.
+  // Instances read the clients once a second.
   service.clock.advance(2)
   const company = await service.addCompany()
   const signingSecret = await service.newSecret(company)
@@ -87,7 +86,7 @@ test('the example reader misses no event, however often it is killed', async () 
     const { status } = await service.send(company.companyId, signingSecret, { events })
     expect(status).toBe(202)
   }
-  /** The ids that a run of the reader printed until it was killed, after so many. */
+  /** IDs that the reader printed until it was killed, after `until` of them. */
   async function read(until: number): Promise<string[]> {
     const child = spawn(process.execPath, [join(folder, 'reader.mjs')], {
       env: { ...INHERITED, GATEHOUSE, CLIENT_ID: id, CLIENT_SECRET: secret },
@@ -107,7 +106,7 @@ test('the example reader misses no event, however often it is killed', async () 
   }
   let cursor = await readFile(join(folder, 'cursor'), 'utf8').catch(() => '')
   const seen = new Set(runs.flat())
-  /** The newest events come once no other database has a transaction that is older than they are. */
+  /** New events appear only after all older transactions in any database of the cluster end. */
   const readOn = async () => {
     const { body } = await service.ask(`/events?limit=1000${cursor && `&after=${cursor}`}`, {
       method: 'GET',
@@ -120,7 +119,7 @@ test('the example reader misses no event, however often it is killed', async () 
   await expect.poll(readOn).toEqual(times(sent, (n) => `e-${n}`).sort())
 })
 
-test('the example for offline verification accepts access tokens only', async () => {
+test('the example for offline verification accepts only access tokens', async () => {
   vi.stubEnv('ISSUER', `${origin}/api`)
   onTestFinished(() => void vi.unstubAllEnvs())
   const { verifyAccessToken } = await import(

@@ -11,9 +11,9 @@ import { type Cluster, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The feed when its database is a different one: a standby that was promoted, a dump that was restored. */
+/** The feed after its database changes: a promoted standby, or a restored dump. */
 
-/** Leads to one cluster at a time, as the proxy before the databases does. */
+/** Leads to one cluster at a time, like the proxy in front of the databases. */
 async function openWay() {
   let target: Pick<Cluster, 'host' | 'port'> | undefined
   const proxy = await openProxy(() => target ?? NOWHERE)
@@ -27,10 +27,10 @@ async function openWay() {
   }
 }
 
-/** Nothing listens there. */
+/** Nothing listens here. */
 const NOWHERE = { host: '127.0.0.1', port: 1 }
 
-/** Runs until it is stopped; after a failure, it waits for a moment. */
+/** Runs until stopped. Pauses briefly after a failure. */
 function startLoop(turn: (n: number) => Promise<boolean>) {
   let isRunning = true
   const running = (async () => {
@@ -66,7 +66,7 @@ describe("on Debian's Postgres", async () => {
     (await service.send(companyId, secret, { id, type: 'a.b', data: {} })).status === 202
   let current = first
 
-  /** Sends events without end, and knows which were acknowledged. */
+  /** Sends events continuously, and records which were acknowledged. */
   function startWriting() {
     const acknowledged: string[] = []
     const loops = [1, 2, 3, 4].map((writer) =>
@@ -80,7 +80,7 @@ describe("on Debian's Postgres", async () => {
     return { acknowledged, stop: () => Promise.all(loops.map((stop) => stop())) }
   }
 
-  /** Reads without end, and goes on with its cursor whatever happens. */
+  /** Reads continuously with its own cursor, even after errors. */
   function startReading() {
     const seen: string[] = []
     let next: string | null = null
@@ -91,7 +91,7 @@ describe("on Debian's Postgres", async () => {
       next = body.next
       return true
     })
-    /** All of these are seen, and none twice. */
+    /** Expects each of these events exactly once. */
     async function expectAll(ids: string[]) {
       await until(() => ids.every((id) => seen.includes(id)))
       await stop()
@@ -108,12 +108,12 @@ describe("on Debian's Postgres", async () => {
     await operator.close()
   }
 
-  test('readers miss nothing after the promotion of a standby that lacks the last transactions', async () => {
+  test('readers miss nothing after the promotion of a standby that lacks transactions', async () => {
     const standby = await current.copy()
     const writing = startWriting()
     const reading = startReading()
     await until(() => reading.seen.length > 200)
-    // It has never connected, so it knows nothing of these.
+    // The standby never connected to the primary, so it lacks these events.
     way.lead(undefined)
     await current.kill()
     const lost = writing.acknowledged.length
@@ -125,7 +125,7 @@ describe("on Debian's Postgres", async () => {
     await reading.expectAll(writing.acknowledged.slice(lost))
   })
 
-  test('a dump in a different cluster is refused until it is settled; then nothing is missed', async () => {
+  test('a dump in a different cluster is refused until settled, losing nothing', async () => {
     const reading = startReading()
     const dump = await current.dump()
     for (const id of ['after-the-dump-1', 'after-the-dump-2']) expect(await send(id)).toBe(true)

@@ -15,13 +15,13 @@ import { addClient, addReader, basic } from '../support/platform.ts'
 import { expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-/** What was ingested, in one order, for readers who each keep a cursor (section 12 of the interface). */
+/** The feed returns ingested events in one order. Each reader keeps its own cursor (section 12 of the interface). */
 
 const service = await openTestService({ instances: 2, env: { EVENT_RETENTION_DAYS: '30' } })
 const { db, clock } = service
 const admin = await service.addCompany()
 const secret = await service.newSecret(admin)
-// The writers of a trial wait for each other: what it sends is counted.
+// On a trial, events are counted, so writers would wait for each other.
 await changeSubscription(service.context, admin.companyId, { status: 'active' })
 const reader = await addReader(service)
 
@@ -47,7 +47,7 @@ async function readPage(query: Query = {}) {
   }
 }
 
-/** Until as many have come. Transactions of other tests can delay the feed, since they share the cluster. */
+/** Reads until `count` events have come. Other tests share the cluster, so their transactions can delay the feed. */
 async function readOn(after: string | null, count: number, limit = 100) {
   const ids: string[] = []
   let next = after
@@ -59,7 +59,7 @@ async function readOn(after: string | null, count: number, limit = 100) {
   return { ids, next }
 }
 
-/** The place behind all that was stored so far. */
+/** The cursor after all stored events. */
 async function catchUp(): Promise<string | null> {
   const { rows } = await sql<{ count: number }>`select count(*)::int from events`.execute(db)
   return (await readOn(null, rows[0]?.count ?? 0, 1_000)).next
@@ -71,11 +71,11 @@ async function send(ids: string[], from: { person: Person; secret: string } = { 
   expect(status).toBe(202)
 }
 
-test('without an event, a page is empty and has no cursor', async () => {
+test('an empty page has no cursor if there is no event', async () => {
   expect(await readPage()).toEqual({ events: [], next: null, isCaughtUp: true })
 })
 
-test('events come as they were sent, in the order of acknowledgment', async () => {
+test('events arrive as sent, in the order of acknowledgment', async () => {
   const data = { amount: 12.5, 'a name': ['ü', null, { deep: true }], text: '\u2028"\\' }
   const event = { id: 'first', type: 'payment.created', occurredAt: '2026-11-20T11:15:00.5+01:00', data }
   await service.send(admin.companyId, secret, event)
@@ -90,7 +90,7 @@ test('events come as they were sent, in the order of acknowledgment', async () =
   expect(page.isCaughtUp).toBe(true)
 })
 
-test('an event comes with the digits that were sent', async () => {
+test('an event keeps the digits of its numbers', async () => {
   const start = await catchUp()
   const data =
     '{"amounts":[99.989999999999995,4094.1111111111115,1.0,9007199254740993,-0,1.50E+2],"ü1.0":"1.0","more":{"a":[1]}}'
@@ -101,7 +101,7 @@ test('an event comes with the digits that were sent', async () => {
   expect(await (await fetch(url, { headers: reader })).text()).toContain(`"data":${data}}`)
 })
 
-test('pages of any size give each event once, and again for an older cursor', async () => {
+test('pages of any size return events once, and again for older cursors', async () => {
   const start = await catchUp()
   const other = await service.addCompany()
   const from = { person: other, secret: await service.newSecret(other) }
@@ -123,7 +123,7 @@ test('pages of any size give each event once, and again for an older cursor', as
   }
 })
 
-test('a page has 8 MiB at most, and one event at least', async () => {
+test('a page has at most 8 MiB and at least one event', async () => {
   const start = await catchUp()
   const ids = times(18, (index) => `large-${index + 10}`)
   await sql`
@@ -178,7 +178,7 @@ test('events that commit late are not skipped', async () => {
 
 test('events without a position come first, by key, in any collation', async () => {
   const service = await openTestService()
-  // Where it is not that of the cursors, upper case stands among lower case.
+  // This collation mixes upper and lower case, unlike the cursors' collation.
   await sql`alter table events alter event_id type text collate "und-x-icu"`.execute(service.db)
   const reader = await addReader(service)
   const { companyId, ...person } = await service.addCompany()
@@ -189,7 +189,7 @@ test('events without a position come first, by key, in any collation', async () 
     from generate_series(1, 25) n`.execute(service.db)
   const byKey = service.db.selectFrom('events').select('event_id as id').orderBy(sql`event_id collate "C"`)
   const old = await byKey.execute()
-  // More keys between old events than a statement looks at.
+  // More keys between old events than a statement reads.
   await sql`
     insert into events (company_id, event_id, type, received_at, data, feed_position)
     select ${companyId}, 'old-010.' || n, 'a.b', now(), '{}', 1 from generate_series(1, 11000) n`.execute(
@@ -211,7 +211,7 @@ test('events without a position come first, by key, in any collation', async () 
   expect([ids.length, new Set(ids).size]).toEqual([11_027, 11_027])
 })
 
-test('a year outside of RFC 3339 comes as the nearest one inside', async () => {
+test('a year outside RFC 3339 is returned as the nearest valid one', async () => {
   const start = await catchUp()
   const times = ['9999-12-31T23:59:59-01:00', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59.9999999Z']
   const events = times.map((occurredAt, n) => ({ id: `edge-${n}`, type: 'a.b', occurredAt, data: {} }))
@@ -221,7 +221,7 @@ test('a year outside of RFC 3339 comes as the nearest one inside', async () => {
   expect(body.events.map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual([late, early, late])
 })
 
-/** Until a reader waits: only then does the feed look for new events. */
+/** The feed looks for new events only while a reader waits. */
 async function untilWaiting() {
   const query = vi.spyOn(pg.Client.prototype, 'query')
   const texts = () => query.mock.calls.map(([one]) => String(Object(one).text))
@@ -256,7 +256,7 @@ test('a client that is deleted while it waits gets nothing more', async () => {
   clock.advance(2)
   await send(['too-late'])
   expectProblem(await waiting, [401, 'invalid_client'])
-  // Its empty page neither.
+  // It gets no empty page either.
   const confirm = () => Promise.reject(new Error('deleted'))
   const { signal } = new AbortController()
   const asked = { after: (await catchUp()) ?? undefined, limit: 1, waitSeconds: 0.001, signal, confirm }
@@ -287,7 +287,7 @@ describe('retention (ASVS 14.2.7)', () => {
   beforeEach(() => sql`delete from events`.execute(db).then(() => {}))
   const prune = () => pruneAcrossCompanies(service.context, clock.now())
 
-  test('retention tells readers of deleted events where to continue, and frees their IDs', async () => {
+  test('readers of deleted events get a new cursor, and IDs are freed', async () => {
     const start = await catchUp()
     await send(['a-1', 'a-2'])
     const early = await readOn(start, 1, 1)
@@ -312,7 +312,7 @@ describe('retention (ASVS 14.2.7)', () => {
     expect(await readPage()).toEqual({ events: [], next, isCaughtUp: true })
   })
 
-  test('retention deletes no event that comes after a younger one', async () => {
+  test('retention deletes no event that comes after a newer one', async () => {
     await send(['d-1'])
     clock.advance(-86_400)
     await send(['d-2'])
@@ -326,7 +326,7 @@ describe('retention (ASVS 14.2.7)', () => {
 test('on a new timeline, positions continue after all that readers have seen', async () => {
   await send(['before'])
   const before = await catchUp()
-  // As a standby is that takes over: it does not know which numbers its leader gave last.
+  // A standby that takes over does not know which numbers its leader issued last.
   await sql`update event_feed set timeline = '00000000', position_offset = position_offset - 1000000`.execute(
     db,
   )
@@ -335,7 +335,7 @@ test('on a new timeline, positions continue after all that readers have seen', a
   expect(ids.sort()).toEqual(times(20, (n) => `after-${n}`).sort())
 })
 
-test('after a restore, nothing is served until the operator has settled it', async () => {
+test('after a restore, nothing is served until the operator settles it', async () => {
   const [connection] = service.connections
   if (!connection) throw new Error('a service has an instance')
   const ops = buildOps({ connection, registry: new Registry(), metrics: async () => '' })
@@ -343,7 +343,7 @@ test('after a restore, nothing is served until the operator has settled it', asy
   const probe = () => ops.inject('/readyz')
   const sealer = createSealer(service.config.masterKeys, clock.randomBytes)
   expect((await probe()).statusCode).toBe(200)
-  // In the same cluster, a copy by template is a new database, and a restored dump has new tables.
+  // Within one cluster, a template copy is a new database, and a restored dump has new tables.
   for (const place of [{ system_identifier: '1' }, { database_oid: 1 }, { table_oid: 1 }]) {
     await db.updateTable('event_feed').set(place).execute()
     const { statusCode, body } = await probe()
@@ -352,7 +352,7 @@ test('after a restore, nothing is served until the operator has settled it', asy
     for (const { status, headers } of [await service.send(admin.companyId, secret, event), await askFeed()])
       expect([status, headers['retry-after']]).toEqual([503, expect.any(String)])
     await settleRestored({ ...service.context, sealer })
-    // Tables that are rewritten in place stay settled.
+    // Tables rewritten in place stay settled.
     await sql`vacuum full event_feed`.execute(db)
     expect((await probe()).statusCode).toBe(200)
     expect((await askFeed()).status).toBe(200)

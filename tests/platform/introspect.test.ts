@@ -21,7 +21,6 @@ const ask = async (token: string, at = 0) => {
   return { status, body }
 }
 
-/** Sends a body as it is. */
 const post = (body: string | Buffer, headers: Record<string, string> = FORM, query = '') =>
   service.ask(`/introspect${query}`, { headers: { ...headers, authorization: basic(client) }, body })
 
@@ -45,7 +44,7 @@ test('an access token is described with the current rights of its user (ASVS 8.3
   expect((await ask(accessToken, 1)).body).toEqual(changed)
 })
 
-test('a cookie is described with the earlier of its two ends', async () => {
+test('a cookie is described with the earlier of its two expiry times', async () => {
   const opened = seconds()
   const { cookieIdleSeconds: idle, cookieMaxAgeSeconds: longest } = service.config
   const cookie = await service.cookieOf(admin)
@@ -68,14 +67,14 @@ test('introspection does not renew a cookie (ASVS 7.3.1)', async () => {
   expect(await ask(cookie)).toEqual(INACTIVE)
 })
 
-test('auth_time is the older one of token and session, and absent if unknown', async () => {
+test('auth_time is the older value of token and session, or absent', async () => {
   const { access, accessToken, sessionId } = await openForge(service, admin)
   const proven = access.claims['auth_time'] as number
   const bodyWith = async (claims: object) =>
     (await ask(forge(access, { payload: { ...access.claims, ...claims } }))).body
   expect((await bodyWith({ auth_time: proven - 100 })).auth_time).toBe(proven - 100)
   expect((await bodyWith({ auth_time: proven + 100 })).auth_time).toBe(proven)
-  // Older tokens and sessions can be without.
+  // Older tokens and sessions can lack it.
   expect(await bodyWith({ auth_time: undefined })).not.toHaveProperty('auth_time')
   const change = service.db.updateTable('sessions').set({ auth_time: null, amr: null })
   await change.where('session_id', '=', sessionId).execute()
@@ -103,7 +102,7 @@ test('an invalid or expired credential is inactive, without a reason', async () 
   const misplaced = [refreshToken, `${accessToken} `, `Bearer ${accessToken}`, `__Host-session=${cookie}`]
   const others = [...altered.map((rest) => `${header}.${rest}`), ...misplaced, client.secret]
   for (const token of [...strange, ...others]) expect([token, await ask(token)]).toEqual([token, INACTIVE])
-  // In encodings that no form has.
+  // Encodings that no form has.
   for (const body of ['token=%zz', 'token=%ff', Buffer.from('token=\xff', 'latin1')])
     expect(await post(body)).toMatchObject(INACTIVE)
   service.clock.advance(900)
@@ -143,7 +142,7 @@ test('introspection refuses other content types, queries, and large bodies', asy
   expectProblem(await post('token=x', FORM, '?token=x'), [400, 'invalid_request'])
 })
 
-test('a refusal has an OAuth error too, and an unavailable database is never inactive', async () => {
+test('a refusal includes an OAuth error, and an outage never means inactive', async () => {
   const away = await openTestService()
   const [asking, reader] = [await addClient(away), await addClient(away, ['events:read'])]
   const person = await away.addCompany()
@@ -158,7 +157,7 @@ test('a refusal has an OAuth error too, and an unavailable database is never ina
   expect(await post(basic(asking), '')).toEqual([400, 'invalid_request', 'invalid_request'])
   expect(await post(basic(asking), '-', {})).toEqual([415, 'unsupported_media_type', 'invalid_request'])
   await cutOff(inject('serverUrl'), new URL(away.url).pathname.slice(1))
-  // At first by the statement that asks about the session, a second later by that about the client.
+  // The session's statement fails first. A second later, the client's statement fails.
   const unavailable = [503, 'unavailable', 'temporarily_unavailable']
   for (const credential of [token, cookie])
     expect(await post(basic(asking), `token=${credential}`)).toEqual(unavailable)

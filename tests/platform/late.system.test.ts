@@ -5,7 +5,7 @@ import { changeUserRole, changeUserStatus } from '../../src/operator/users.ts'
 import { addClient, introspect } from '../support/platform.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-/** What the platform's other services are told while it changes: never what was, once the change is acknowledged. */
+/** After a change is acknowledged, other services of the platform must never get the previous state. */
 
 const service = await openTestService({ instances: 2 })
 const { context } = service
@@ -19,12 +19,12 @@ const CHANGES: Record<string, (person: Person, credential: Credential) => Promis
     expect((await service.call('/auth/logout', { ...credential, headers })).status).toBe(204)
   },
   'disabling a user': (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
-  'another role': (person) => changeUserRole(context, person.companyId, person, 'viewer'),
+  'a new role': (person) => changeUserRole(context, person.companyId, person, 'viewer'),
   'a policy on second factors': (person) => companySecurity(context, person.companyId, 'everyone'),
   'suspending a company': ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
 }
 
-/** Whether a service that asks would let an analyst's request through. */
+/** Whether a service that uses gatehouse would admit an analyst's request. */
 const ASKING: ((credential: Credential, at: number) => Promise<boolean>)[] = [
   async (credential, at) => {
     const token = 'token' in credential ? credential.token : credential.cookie
@@ -38,7 +38,7 @@ const ASKING: ((credential: Credential, at: number) => Promise<boolean>)[] = [
   },
 ]
 
-/** Asks without a pause, until the change was acknowledged and for some turns more. Counts who was let through too late. */
+/** Requests continuously until the change is acknowledged, and for some turns more. Counts those admitted too late. */
 async function countLate(credential: Credential, change: () => Promise<unknown>) {
   let acknowledged = 0
   let early = 0
@@ -60,7 +60,7 @@ async function countLate(credential: Credential, change: () => Promise<unknown>)
   return late
 }
 
-test.each(Object.entries(CHANGES))('no request passes after %s, under load', async (_, change) => {
+test.each(Object.entries(CHANGES))('no request passes after %s, even under load', async (_, change) => {
   for (const round of times(6, (n) => n)) {
     const company = await service.addCompany()
     const person = await service.addUser(company, 'analyst')

@@ -2,14 +2,14 @@ import { expect, inject, test } from 'vitest'
 import { addClient, basic, FORM } from '../support/platform.ts'
 import { useSharedService } from '../support/test-service.ts'
 
-/** The platform listener's OpenAPI document. Every response is compared with it in `support/contract.ts`. */
+/** The platform listener's OpenAPI document. `support/contract.ts` compares it with every response. */
 
 const document = JSON.parse(inject('openapi').platform)
 const { post: introspect } = document.paths['/introspect']
 const { get: verify } = document.paths['/verify']
 const { get: events } = document.paths['/events']
 
-test('the platform document describes its endpoints, without limits or the public API', () => {
+test("the platform's OpenAPI document has its endpoints, without limits or public ones", () => {
   expect(Object.keys(document.paths).sort()).toEqual(['/events', '/introspect', '/openapi.json', '/verify'])
   expect(Object.keys(introspect.requestBody.content)).toEqual(['application/x-www-form-urlencoded'])
   expect([introspect.security, events.security]).toEqual([[{ platformClient: [] }], [{ platformClient: [] }]])
@@ -18,7 +18,7 @@ test('the platform document describes its endpoints, without limits or the publi
   expect(JSON.stringify(document)).not.toMatch(/ratelimit|429|x-session-id|webhook/i)
 })
 
-test('platform endpoints take their own examples', async () => {
+test('platform endpoints accept their own examples', async () => {
   const { service } = await useSharedService()
   const authorization = basic(await addClient(service, ['introspect']))
   const form = introspect.requestBody.content['application/x-www-form-urlencoded']

@@ -6,7 +6,7 @@ import { expectProblem } from '../support/problem.ts'
 import { exchange } from '../support/raw.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 
-/** Forward authentication: what a reverse proxy is told before it lets a request through. */
+/** Forward authentication: a reverse proxy's check before it forwards a request. */
 
 const OWN = 'https://auth.example'
 const LISTED = 'https://dash.example'
@@ -16,7 +16,7 @@ const service = await openTestService({ instances: 2, env: { PUBLIC_URL: OWN, DA
 const admin = await service.addCompany()
 
 type Options = NonNullable<Parameters<typeof service.ask>[1]>
-/** As a proxy asks that has received a GET. */
+/** As a proxy requests it for a GET. */
 const verify = ({ headers, ...credential }: Options, query = '') =>
   service.ask(`/verify${query}`, {
     method: 'GET',
@@ -24,7 +24,7 @@ const verify = ({ headers, ...credential }: Options, query = '') =>
     headers: { 'x-original-method': 'GET', ...headers },
   })
 
-/** A refusal as a proxy understands it, with the problem of the interface behind it. */
+/** A refusal for proxies, with the problem of the API in its body. */
 function expectRefusal(answer: Answer, expected: [401 | 403, string]) {
   expectProblem(answer, expected)
   expect(answer.headers['x-auth-error']).toBe(expected[1])
@@ -42,7 +42,7 @@ async function sessionOf(cookie: string) {
 const exchangeWith = (line: string, headers: string[]) =>
   exchange(service.platformAddresses[0] ?? '', `${[line, ...headers].join('\r\n')}\r\n\r\n`)
 
-test.for(['GET', 'HEAD'])('a proxy learns a live session from headers only, by %s', async (method) => {
+test.for(['GET', 'HEAD'])("a proxy gets an active session's user in headers only, by %s", async (method) => {
   const member = await service.addUser(admin, 'developer')
   const { accessToken, session } = await service.loginAs(member)
   const cookie = await service.cookieOf(member)
@@ -66,11 +66,11 @@ test.for(['GET', 'HEAD'])('a proxy learns a live session from headers only, by %
   }
 })
 
-// Some proxies keep what a client sends instead of nothing.
+// Without a value, some proxies would keep the client's header.
 test.for<[role: string, permissions: string[], headers: string[]]>([
   ['wächter', ['risk:read', 'two words', 'rôle', 'line\nbreak', ''], ['-', 'risk:read']],
   ['guest', [], ['guest', '-']],
-])('the role %s is written in words of ASCII, or as -', async ([role, permissions, expected]) => {
+])('the role %s is sent as ASCII words, or as -', async ([role, permissions, expected]) => {
   await service.db.insertInto('roles').values({ role, permissions }).execute()
   const { headers } = await verify({ cookie: await service.cookieOf(await service.addUser(admin, role)) })
   expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(expected)
@@ -99,7 +99,7 @@ test('a required feature needs an active subscription to a plan with it', async 
   for (const status of ['canceled', 'suspended'] as const) {
     await change(status)
     expectRefusal(await ask('?feature=graph'), [403, 'subscription_inactive'])
-    // Whoever is to pay must get to the page for it.
+    // Users must still reach the page where they can pay.
     expect((await ask('?permission=billing:manage')).status).toBe(200)
   }
 })
@@ -112,7 +112,7 @@ test('a session that must enroll a second factor is refused (ASVS 6.3.3)', async
   expectRefusal(await verify({ cookie }), [403, 'second_factor_enrolment_required'])
 })
 
-test('limits of clients do not count the requests of a proxy, which has many', async () => {
+test("client limits do not count a proxy's requests", async () => {
   const limited = await openTestService({
     env: { RATE_LIMIT_SCALE: '1', LIMIT_SESSION: '3/60', LIMIT_REFUSALS: '3/60', LIMIT_ANONYMOUS: '3/60' },
   })
@@ -131,11 +131,11 @@ test.for<[code: string, options: Options]>([
   ['invalid_token', { token: 'a.b.c' }],
   ['invalid_token', { cookie: 'a', token: 'b' }],
   ['invalid_token', { headers: { cookie: '__Host-session=a; __Host-session=b' } }],
-])('a refusal is 401 with the code %s in a header', async ([code, options]) => {
+])('a refusal returns 401 with the code %s in a header', async ([code, options]) => {
   expectRefusal(await verify(options), [401, code])
 })
 
-test('the refusal of an ended session has the reason', async () => {
+test('the refusal of an ended session includes the reason', async () => {
   const cookie = await service.cookieOf(admin)
   await service.call('/auth/logout', { cookie, at: 1 })
   const { body, ...answer } = await verify({ cookie })
@@ -151,7 +151,7 @@ test('an invalid query is refused with 403', async () => {
     expectRefusal(await verify({ cookie }, `?${query}`), [403, 'invalid_request'])
 })
 
-describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)', () => {
+describe('a cookie in requests from a different site (ASVS 3.5.1, 3.5.3)', () => {
   const FOREIGN_PAGE = { 'sec-fetch-site': 'cross-site', origin: FOREIGN }
   const OUR_PAGES = [{ origin: OWN }, { origin: LISTED, 'sec-fetch-site': 'same-site' }]
 
@@ -167,7 +167,7 @@ describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)
     ['two safe methods', { 'x-original-method': 'GET', 'x-forwarded-method': 'HEAD' }, false],
     ['one method twice', { 'x-original-method': ['GET', 'GET'] }, false],
     ['a list', { 'x-forwarded-method': 'GET, GET' }, false],
-  ])('a proxy that names %s lets different sites pass only if it is safe', async ([, method, isSafe]) => {
+  ])('a proxy that names %s lets different sites pass only if safe', async ([, method, isSafe]) => {
     const cookie = await service.cookieOf(admin)
     const { accessToken: token } = await service.loginAs(admin)
     const ask = (credential: Options, page: object) =>
@@ -189,7 +189,7 @@ describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)
   ]
   test.for(UPGRADES)('a different site cannot open a WebSocket: %s (RFC 6455, 10.2)', async (header) => {
     const cookie = `Cookie: __Host-session=${await service.cookieOf(admin)}`
-    // Both are upgraded: what the proxy passes on, and its own connection.
+    // With an Upgrade header, the proxy upgrades its own connection too.
     const connection = `Connection: ${header.startsWith('Upgrade') ? 'Upgrade, ' : ''}close`
     const handshake = async (...page: string[]) => {
       const lines = ['Host: x', connection, cookie, 'X-Original-Method: GET', header, ...page]
@@ -201,7 +201,7 @@ describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)
     expect(await handshake(`Origin: ${LISTED}`, 'Sec-Fetch-Site: same-site')).toEqual([200, undefined])
   })
 
-  test('a refused page learns nothing of the cookie, and does not renew it (ASVS 7.3.1)', async () => {
+  test('a refused page neither learns about the cookie nor renews it (ASVS 7.3.1)', async () => {
     const cookie = await service.cookieOf(admin)
     service.clock.advance(120)
     const before = await sessionOf(cookie)
@@ -215,7 +215,7 @@ describe('a cookie that a different site made a browser send (ASVS 3.5.1, 3.5.3)
   })
 })
 
-test('a proxy may pass on longer headers than clients may send', async () => {
+test('a proxy may forward longer headers than clients may send', async () => {
   const { accessToken: token } = await service.loginAs(admin)
   expect((await verify({ token, headers: { cookie: `a=${'x'.repeat(40_000)}` } })).status).toBe(200)
 })
@@ -231,7 +231,7 @@ test.for(['Content-Length: 4', 'Transfer-Encoding: chunked'])(
     ] as const) {
       const lines = ['Host: x', `Authorization: Bearer ${bearer}`, announcement]
       const answers = await exchangeWith(`${method} /verify HTTP/1.1`, lines)
-      // What comes next on the connection could be the body.
+      // The next bytes on the connection could be the body.
       expect(answers).toMatchObject([{ status, headers: { connection: 'close' } }])
     }
     const { headers } = await verify({ token, headers: { 'content-length': '0' } })

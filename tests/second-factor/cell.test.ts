@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
 
-/** Instances of three deployments on one database, which differ only by the name of their cell. */
+/** Instances of three deployments on one database. Only the names of their cells differ. */
 const [NONE, EU1, EU2] = [0, 1, 2]
 const service = await openFactorService({ instances: 3, envs: [{}, { CELL: 'eu1' }, { CELL: 'eu2' }] })
 const admin = await service.addCompany()
 const { call } = service
-/** Of a request that each instance gets. */
+/** Sends a request to each instance. */
 const statuses = async (ask: (at: number) => Promise<{ status: number }>) =>
   [await ask(NONE), await ask(EU1), await ask(EU2)].map(({ status }) => status)
 

@@ -8,7 +8,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { claimsOf, cookieFrom, expectWrong, must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, times } from '../support/test-service.ts'
 
-/** Adding and removing one's own second factors (ASVS 6.5.6). */
+/** Members add and remove their own second factors (ASVS 6.5.6). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
@@ -54,7 +54,7 @@ test('only its owner confirms the newest authenticator app, for an hour', async 
   expectProblem(await confirm({ cookie: cookieFrom(proven) }, app), [404, 'not_found'])
 })
 
-test('one of ten concurrent requests confirms an authenticator app (ASVS 2.3.4)', async () => {
+test('an authenticator app is confirmed by one of ten concurrent requests (ASVS 2.3.4)', async () => {
   const person = await newMember()
   const { token } = person
   const app = await service.beginTotp({ token })
@@ -103,7 +103,7 @@ test('a passkey has a name, a last use, and emails about it (ASVS 6.3.7)', async
     expect(await listAudit(service.db, action, person)).toMatchObject([entry])
 })
 
-test('a passkey can be added until there are twenty', async () => {
+test('a member can add passkeys until there are twenty', async () => {
   const { token, id } = await service.personWithPasskey(admin)
   const one = service.db.selectFrom('second_factors').selectAll().where('factor_id', '=', id)
   const row = await one.executeTakeFirstOrThrow()
@@ -117,7 +117,7 @@ test('a passkey can be added until there are twenty', async () => {
   expectProblem(answer, [409, 'quota_reached'])
 })
 
-test('adding a factor ends the other sessions of the member (ASVS 7.4.3)', async () => {
+test("adding a factor ends the member's other sessions (ASVS 7.4.3)", async () => {
   const person = await newMember()
   const { token } = person
   const before = await service.loginAs(person)
@@ -131,7 +131,7 @@ test('adding a factor ends the other sessions of the member (ASVS 7.4.3)', async
   expect((await service.getSession({ token, at: 1 })).status).toBe(200)
 })
 
-test('factors change amr from the next tokens on, not auth_time (RFC 8176, RFC 9068 section 2.2.1)', async () => {
+test('factors change amr in new tokens, but not auth_time (RFC 8176, RFC 9068 section 2.2.1)', async () => {
   const company = await service.addCompany()
   const first = await service.loginAs(await service.addUser(company))
   const { auth_time: authTime } = claimsOf(first.accessToken)
@@ -151,7 +151,7 @@ test('factors change amr from the next tokens on, not auth_time (RFC 8176, RFC 9
   }
 })
 
-test('members remove only their factors, and recovery codes with the last', async () => {
+test('members remove only their own factors, and recovery codes with the last', async () => {
   const person = await service.personWithTotp(admin)
   const passkey = await service.addPasskey({ token: person.token })
   expect(passkey.recoveryCodes).toBeUndefined()
@@ -179,7 +179,7 @@ test('removing both factors concurrently on two instances removes the recovery c
   expect((await service.login(person)).status).toBe(200)
 })
 
-test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)', async () => {
+test('new recovery codes replace the old ones, and cause an email (ASVS 6.3.7)', async () => {
   const person = await service.personWithTotp(admin)
   const path = '/auth/second-factors/recovery-codes'
   const answer = await call(path, { token: person.token })
@@ -193,7 +193,7 @@ test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)
   expect((await give(fresh)).status).toBe(200)
 })
 
-test('a session that ends in the meantime cannot change factors', async () => {
+test('a session that ends concurrently cannot change factors', async () => {
   const person = await newMember()
   const { token } = person
   const app = await service.beginTotp({ token })
@@ -225,7 +225,7 @@ test('a sign-in that races with the first factor leaves no session (ASVS 15.4.2)
   expect((await service.login(person)).body.code).toBe('second_factor_required')
 })
 
-test('a service account cannot have a factor and needs none', async () => {
+test('a service account neither needs nor can have a factor', async () => {
   const { accessToken } = await service.loginAs(admin)
   const account = await service.addServiceAccount(admin, accessToken)
   const { accessToken: token } = await service.loginAs(account)

@@ -6,7 +6,7 @@ import { expectProblem } from '../support/problem.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, times } from '../support/test-service.ts'
 
-/** Limits of codes, passkeys, and changes, which are too high for tests elsewhere (ASVS 6.3.1, 6.6.3). */
+/** Limits of codes, passkeys, and changes, which other tests raise (ASVS 6.3.1, 6.6.3). */
 
 const SIGN_INS = 20
 const service = await openFactorService({

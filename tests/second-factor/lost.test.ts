@@ -7,7 +7,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { COOKIE_MODE, expectWrong, must, useFactorService } from '../support/second-factors.ts'
 import { NEW_PASSWORD, times } from '../support/test-service.ts'
 
-/** Lost factors, passwords that someone else knows, and guessed codes (ASVS 6.3.1, 6.4.4, 6.6.3). */
+/** Lost factors, stolen passwords, and guessed codes (ASVS 6.3.1, 6.4.4, 6.6.3). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
@@ -15,7 +15,7 @@ const { accessToken: byAdmin } = await service.loginAs(admin)
 const { call, begin, complete, totpOf } = service
 const now = () => service.clock.now()
 
-/** The token of the next mailed link to choose a password. */
+/** The token of the next emailed link to set a password. */
 const linkTo = async (address: string) => (await service.mailbox.mailTo(address, 'Reset your password')).token
 
 const resetBy = (token: string) =>
@@ -58,7 +58,7 @@ test('a reset removes all credentials, and emails a link (ASVS 6.4.4, 6.4.6)', a
   expectWrong(await complete({ challenge, method: 'recovery_code', code }))
 })
 
-test('a reset of factors is for other people of the company', async () => {
+test('a reset of factors applies only to other people of the company', async () => {
   expectProblem(await reset(admin.userId), [403, 'permission_denied'])
   const account = await service.addServiceAccount(admin, byAdmin)
   expectProblem(await reset(account.id), [404, 'not_found'])
@@ -77,7 +77,7 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.4.3, 6.6.3)', asyn
   const user = service.db.updateTable('users').where('user_id', '=', person.userId)
   await user.set({ wrong_codes: 28 }).execute()
   await guess()
-  // A correct one in between resets the count.
+  // A correct code resets the count.
   expect((await useRecoveryCode((await begin(person)).challenge, 0)).status).toBe(200)
   for (const _ of times(2, () => 0)) await guess()
   await user.set({ wrong_codes: 29 }).execute()
@@ -96,7 +96,7 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.4.3, 6.6.3)', asyn
 })
 
 const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
-/** Until a challenge has expired, and for another 15 minutes. */
+/** Until a challenge has expired, and 15 minutes more. */
 const LAPSED_SECONDS = 301 + 900
 const missing = async (email: string) => {
   const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
@@ -126,7 +126,7 @@ test('a sign-in without its second factor is emailed once a day (ASVS 6.3.5)', a
   expect(await left.select('purpose').execute()).toEqual([])
 })
 
-test('a sign-in is not reported if completed, or the password changed', async () => {
+test('a sign-in is not reported if completed or if the password changed', async () => {
   const byPasskey = await service.personWithPasskey(admin)
   const [byCookie, changed] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
   await begin(byPasskey)
@@ -152,7 +152,7 @@ test('a sign-in is not reported if its network completes a later one', async () 
   service.clock.advance(LAPSED_SECONDS)
   await settle()
   expect(await missing(person.email)).toEqual([])
-  // Someone in a different network began this one.
+  // A different network started this sign-in.
   expect(await missing(other.email)).toHaveLength(1)
 })
 

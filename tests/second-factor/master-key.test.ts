@@ -5,10 +5,10 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { rotateKeys } from '../../src/operator/platform.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 
-/** Second factors while a new master key replaces the current one (ASVS 11.2.2, 13.3.4). */
+/** A new master key replaces the current one while second factors are in use (ASVS 11.2.2, 13.3.4). */
 
 const [OLD, NEW] = ['old', 'new'].map((id) => `${id}:${randomBytes(32).toString('base64')}`)
-/** The first instance still uses the old key, the second the new one; both know both. */
+/** The first instance still uses the old key, and the second one the new key. Both know both. */
 const service = await openFactorService({
   instances: 2,
   env: { MASTER_KEYS: `${OLD},${NEW}` },

@@ -6,8 +6,8 @@ import { createAuthenticator, type Falsified, type KeyKind, ORIGIN } from '../su
 import { MASTER_KEYS } from '../support/test-service.ts'
 
 /**
- * What browsers send for passkeys (WebAuthn level 3). Each field is falsified in turn, and the reader rejects it;
- * passkeys.test.ts shows that the routes use the reader.
+ * Browsers' responses for passkeys (WebAuthn level 3). The reader must reject each falsified field. passkeys.test.ts
+ * covers that the routes use the reader.
  */
 
 const DASHBOARD = 'http://app.localhost:8080'
@@ -49,12 +49,12 @@ async function registered(by = authenticators.ES256, falsified: Falsified = {}):
   return passkey
 }
 
-/** What an authenticator or a browser can say that is not so. */
+/** False claims that an authenticator or a browser can make. */
 const inBoth: Row[] = [
   ['a different challenge', { challenge: Buffer.alloc(32, 1).toString('base64url') }],
   ['an origin that begins like ours', { origin: `${ORIGIN}.evil.example` }],
   ['a dashboard outside the domain of the passkeys', { origin: 'https://app.example.com' }],
-  ['a page in a frame of another origin', { crossOrigin: true }],
+  ['a page in a frame of a different origin', { crossOrigin: true }],
   ['only a top origin', { topOrigin: 'https://evil.example' }],
   ['a different relying party', { rpId: 'evil.example' }],
   ['no verified user', { userVerified: false }],
@@ -74,7 +74,7 @@ const registrations: Row[] = [
 ]
 
 test.for(registrations)(
-  'a registration is rejected that says %s (WebAuthn 7.1; ASVS 6.5.7)',
+  'a registration with %s is rejected (WebAuthn 7.1; ASVS 6.5.7)',
   async ([, falsified]) => {
     expect(await register(falsified)).toBeNull()
   },
@@ -87,7 +87,7 @@ const uses: Row[] = [
   ['a signature with one bit changed', { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
 ]
 
-test.for(uses)('the use of a passkey is rejected that says %s (WebAuthn 7.2)', async ([, falsified]) => {
+test.for(uses)('a use of a passkey with %s is rejected (WebAuthn 7.2)', async ([, falsified]) => {
   const passkey = await registered()
   for (const isDiscovered of [true, false]) expect(await use(passkey, falsified, { isDiscovered })).toBeNull()
 })
@@ -99,24 +99,23 @@ test('a passkey without user handle works only for a known user', async () => {
   expect(await use(passkey, { userHandle: null }, { isDiscovered: false })).toEqual(read)
 })
 
-test('a passkey works on dashboards below the host of the service', async () => {
+test("a passkey works on dashboards below the service's host", async () => {
   expect(await use(await registered(), { origin: DASHBOARD })).not.toBeNull()
 })
 
-test('a credential id has at most 1,023 bytes (WebAuthn 7.1, step 25)', async () => {
+test('a credential ID can have at most 1,023 bytes (WebAuthn 7.1, step 25)', async () => {
   const registerWith = (idBytes: number) => register({}, createAuthenticator({ idBytes }))
   expect(await registerWith(1023)).not.toBeNull()
   expect(await registerWith(1024)).toBeNull()
 })
 
-test('a registration is rejected whose id differs from that of its key', async () => {
+test("a registration whose ID differs from its key's ID is rejected", async () => {
   const response = authenticators.ES256.create(options)
   const other = Buffer.alloc(32, 7).toString('base64url')
   for (const ids of [{ id: other, rawId: other }, { rawId: other }])
     expect(await readRegistration(passkeys, { response: { ...response, ...ids }, challenge })).toBeNull()
 })
 
-/** Changes the bytes of one label of a key. */
 const withBytes =
   (label: number, change: (bytes: Buffer) => Buffer): NonNullable<Falsified['key']> =>
   (key) => {
@@ -130,15 +129,15 @@ const without = (label: number) => (key: Map<number, unknown>) =>
 const cut = (count: number) => (bytes: Buffer) => bytes.subarray(0, bytes.length - count)
 const added = (text: string) => (bytes: Buffer) => Buffer.concat([bytes, Buffer.from(text, 'hex')])
 const flipped = (bytes: Buffer) => Buffer.from(bytes.map((byte, at) => (at === 31 ? byte ^ 1 : byte)))
-/** Sets the flag of extensions, and appends what they say. */
+/** Sets the flag of extensions, and appends their data. */
 const extended = (extensions: string) => (bytes: Buffer) => {
   const flags = bytes.readUInt8(32) | 0x80
   return added(extensions)(Buffer.from(bytes.map((byte, at) => (at === 32 ? flags : byte))))
 }
-// { "credProtect": 2 }, as some authenticators say unasked.
+// { "credProtect": 2 }, which some authenticators add without a request.
 const PROTECT = `a16b${Buffer.from('credProtect').toString('hex')}02`
 
-/** An odd number of so many bits. */
+/** An odd number with this many bits. */
 function randomModulus(bits: number): Buffer {
   const bytes = randomBytes(Math.ceil(bits / 8))
   const top = (bits - 1) % 8
@@ -161,7 +160,7 @@ const uselessKeys: RowOfKey[] = [
   ['a y that is not on the curve', 'ES256', { key: withBytes(-3, flipped) }],
   ['no y', 'ES256', { key: without(-3) }],
   ['a different curve', 'ES256', { key: (key) => new Map(key).set(-1, 2) }],
-  // RFC 8032, section 5.1.3: there is no x for this y; and y is not below the prime.
+  // RFC 8032, section 5.1.3: no x exists for this y, and the next y is not below the prime.
   ['an Ed25519 key that is not on the curve', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 2)) }],
   ['an Ed25519 key out of range', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 0xff)) }],
   ['the neutral point of Ed25519', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32).fill(1, 0, 1)) }],
@@ -173,7 +172,7 @@ const uselessKeys: RowOfKey[] = [
   ['an RSA key with an exponent of 9 bytes', 'RS256', { key: withExponent('01'.repeat(9)) }],
 ]
 
-test.for(uselessKeys)('a key is rejected that cannot verify: %s', async ([, kind, falsified]) => {
+test.for(uselessKeys)('a key that cannot verify is rejected: %s', async ([, kind, falsified]) => {
   expect(await register(falsified, authenticators[kind])).toBeNull()
 })
 

@@ -14,7 +14,7 @@ import {
 } from '../support/second-factors.ts'
 import { type Answer, type Person, times } from '../support/test-service.ts'
 
-/** Passkeys (WebAuthn level 3). passkey-responses.test.ts falsifies each field of what browsers send. */
+/** Passkeys (WebAuthn level 3). passkey-responses.test.ts falsifies each field of browsers' responses. */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
@@ -27,7 +27,7 @@ const creationOptions = async (token: string) =>
 const register = async (token: string, response: unknown) =>
   call(passkeys, { token, json: { response, name: 'Mine', ...(await service.mailCodeIfNeeded({ token })) } })
 
-/** Without a password. */
+/** These requests are made without a password. */
 const options = async (headers = {}) => await must(call('/auth/login/passkey/options', { headers }))
 const signIn = (json: object, more: Parameters<typeof call>[1] = {}) =>
   call('/auth/login/passkey', { json, ...more })
@@ -37,14 +37,14 @@ const notAccepted = (answer: Answer) => {
   expect(answer.body.errors).toEqual([{ path: '/response', message: 'is not accepted' }])
 }
 
-test('a registration works once, for five minutes, in its session', async () => {
+test('a passkey registration works once, for five minutes, in its session', async () => {
   const one = await newMember()
   const { accessToken: second } = await service.loginAs(one)
   const other = await newMember()
   const { accessToken: strange } = await service.loginAs(await service.addCompany())
   const authenticator = createAuthenticator()
   const asked = await creationOptions(one.token)
-  // Any wrong field (WebAuthn 7.1).
+  // One of many wrong fields (WebAuthn 7.1).
   notAccepted(await register(one.token, authenticator.create(asked, { userVerified: false })))
   const { body } = await call('/auth/second-factors', { method: 'GET', token: one.token })
   expect([body.secondFactors, body.recoveryCodes]).toEqual([[], 0])
@@ -53,7 +53,7 @@ test('a registration works once, for five minutes, in its session', async () => 
   for (const token of [second, other.token, strange]) notAccepted(await register(token, response))
   expect((await register(one.token, response)).status).toBe(201)
   notAccepted(await register(one.token, response))
-  // Anyone can have the passkey already.
+  // The passkey already exists, for this member or a different one.
   for (const token of [one.token, other.token, strange])
     notAccepted(await register(token, authenticator.create(await creationOptions(token))))
   const late = createAuthenticator().create(await creationOptions(other.token))
@@ -61,7 +61,7 @@ test('a registration works once, for five minutes, in its session', async () => 
   notAccepted(await register(other.token, late))
 })
 
-test('creation options require a discoverable passkey and a verified user (ASVS 6.7.2)', async () => {
+test('creation options for passkeys require discoverability and a verified user (ASVS 6.7.2)', async () => {
   const { token, email } = await newMember()
   const first = await creationOptions(token)
   expect(first).toMatchObject({
@@ -73,7 +73,7 @@ test('creation options require a discoverable passkey and a verified user (ASVS 
   })
   expect(first.pubKeyCredParams.map(({ alg }: { alg: number }) => alg)).toEqual([-8, -7, -257])
   expect(Buffer.from(first.challenge, 'base64url')).toHaveLength(32)
-  // 64 random bytes for each member, always the same.
+  // Each member has 64 random bytes, which never change.
   expect(Buffer.from(first.user.id, 'base64url')).toHaveLength(64)
   const { authenticator } = await service.addPasskey({ token })
   const second = await creationOptions(token)
@@ -86,7 +86,7 @@ test('creation options require a discoverable passkey and a verified user (ASVS 
   expect(other.user.id).not.toBe(first.user.id)
 })
 
-/** Answers a new challenge, after the password or instead of it, by what `respond` makes of the options. */
+/** Completes a new challenge, after the password or instead of it, with the response that `respond` creates. */
 async function use(
   person: Person,
   isSecond: boolean,
@@ -103,14 +103,14 @@ async function use(
 describe.each([
   { when: 'after the password', isSecond: true },
   { when: 'instead of the password', isSecond: false },
-])('a use $when', ({ isSecond }) => {
-  test('a passkey is rejected under the handle or id of others', async () => {
+])('a passkey $when', ({ isSecond }) => {
+  test('a passkey is rejected under the handle or ID of others', async () => {
     const [one, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
     const stranger = await service.personWithPasskey(await service.addCompany())
     for (const { authenticator } of [other, stranger]) {
       const { userHandle } = authenticator.get({ challenge: '' }).response
       expectWrong(await use(one, isSecond, (asked) => one.authenticator.get(asked, { userHandle })))
-      // Signed by the key of one, under the name of the other.
+      // Signed with one member's key under the other's name.
       const ids = { id: authenticator.id, rawId: authenticator.id }
       expectWrong(await use(one, isSecond, (asked) => ({ ...one.authenticator.get(asked), ...ids })))
       if (isSecond) expectWrong(await use(one, isSecond, (asked) => authenticator.get(asked)))
@@ -143,7 +143,7 @@ describe.each([
   })
 })
 
-test('a passkey is rejected whose counter has not grown (WebAuthn 6.1.1)', async () => {
+test('a passkey whose counter has not grown is rejected (WebAuthn 6.1.1)', async () => {
   const person = await newMember()
   const authenticator = createAuthenticator({ counts: true })
   await service.addPasskey({ token: person.token }, authenticator)
@@ -192,7 +192,7 @@ test('a sign-in by passkey opens the kind of session of its challenge', async ()
   expectProblem(await call('/auth/login/passkey/options', foreign), [403, 'cross_site_request'])
 })
 
-test('a challenge for passkeys works once, for five minutes, on any instance', async () => {
+test('a passkey challenge works once, for five minutes, on any instance', async () => {
   const person = await service.personWithPasskey(admin)
   const stored = service.db.selectFrom('used_passkey_challenges').select('challenge_hash')
   const before = await stored.execute()
@@ -205,7 +205,7 @@ test('a challenge for passkeys works once, for five minutes, on any instance', a
   const bytes = Buffer.from(fresh.challenge, 'base64url')
   const changedAt = (place: number) =>
     Buffer.from(bytes.map((byte, at) => (at === place ? byte ^ 1 : byte))).toString('base64url')
-  // The mode, the end, the random part, and the digest.
+  // One bit each in the mode, the expiry, the random part, and the digest.
   const changed = [0, 3, 10, bytes.length - 1].map(changedAt)
   const { challenge: ofSecondStep } = await begin(person)
   const others = ['x', 'A'.repeat(74), `${fresh.challenge}A`, `${fresh.challenge}=`, ofSecondStep]

@@ -8,7 +8,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, must, useFactorService } from '../support/second-factors.ts'
 import { type Answer, countWaiting, times } from '../support/test-service.ts'
 
-/** A company requires a second factor of its admins, or of everyone (ASVS 6.3.3). */
+/** A company can require a second factor of its admins, or of everyone (ASVS 6.3.3). */
 
 const service = await useFactorService()
 const { call } = service
@@ -23,7 +23,7 @@ const factorsOf = async (token: string) => await must(call('/auth/second-factors
 const sessions = (credential: Credential, at = 0) =>
   call('/auth/sessions', { method: 'GET', at, ...credential })
 
-/** A company, and a session of its admin, who has a factor. */
+/** A company, and the session of its admin, who has a factor. */
 async function newCompany() {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)
@@ -39,7 +39,7 @@ async function held(role = 'viewer') {
   return { admin, person, token: person.token, refreshToken: person.refreshToken }
 }
 
-test('managers of members see how many each setting of the policy blocks', async () => {
+test('managers of members see how many members each policy blocks', async () => {
   const admin = await newCompany()
   await service.addUser(admin, 'admin')
   await service.addUser(admin, 'developer')
@@ -62,7 +62,7 @@ test('a new second-factor policy is audited, and emailed to admins (ASVS 6.3.7)'
   for (const { email } of [admin, other]) await service.mailbox.mailTo(email, 'required for everyone')
   const mails = service.db.selectFrom('mail_outbox').select('recipient')
   const queued = mails.where('company_id', '=', admin.companyId).where('kind', '=', 'security_policy_changed')
-  // The second change changed nothing, and the viewer gets no email.
+  // The second request changed nothing, and the viewer gets no email.
   const recipients = (await queued.execute()).map(({ recipient }) => recipient)
   expect(recipients.toSorted()).toEqual([admin.email, other.email].toSorted())
   const details = { before: { secondFactor: 'optional' }, after: { secondFactor: 'everyone' } }
@@ -81,7 +81,7 @@ test('the policy blocks sessions on the next request, on every instance (ASVS 8.
     expectHeld(await sessions({ token }, at))
     expectHeld(await sessions({ cookie }, at))
   }
-  // The admin has proven a factor, and service accounts need none.
+  // The admin used a factor, and service accounts need none.
   for (const one of [admin.token, ofServer]) expect((await sessions({ token: one }, 1)).status).toBe(200)
   expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
   await must(setPolicy('optional', { token: admin.token }))
@@ -124,7 +124,7 @@ test('a blocked session reaches only its factors, re-authentication, and sign-ou
   expect((await service.getSession({ token: next.accessToken })).body.code).toBe('session_ended')
 })
 
-test('a policy for admins follows the role of each member', async () => {
+test("a policy for admins follows each member's role", async () => {
   const admin = await newCompany()
   const { token, ...person } = await service.signedIn(admin)
   await must(setPolicy('admins', { token: admin.token }))
@@ -155,7 +155,7 @@ test('members whom the policy blocks add an app with an emailed code (ASVS 6.4.1
   expect((await sessions({ token })).status).toBe(200)
   const next = await must(service.refresh(refreshToken))
   expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
-  // The next factor needs no code, and there is none.
+  // The next factor requires no code, and no code is sent.
   expectProblem(await askForCode(token), [403, 'permission_denied'])
   expectField(await beginWith('12345678', token), '/mailCode')
   await service.addPasskey({ token })
@@ -165,7 +165,7 @@ test('an emailed code works, in any spelling, until a factor is added', async ()
   const { person, token } = await held()
   const code = await codeFor(person, token)
   const mailCode = ` ${code.slice(0, 4)}\u00a0–\u00a0${code.slice(4)}`
-  // More often than there are tries: a text that is no code takes none, nor does a correct code.
+  // More often than there are tries. Neither malformed nor correct codes consume one.
   for (const wrong of ['1234567', '123456789', 'x'.repeat(8), '1234 567\u00b2', '–'])
     expectField(await beginWith(wrong, token), '/mailCode')
   for (const _ of times(6, () => 0)) await must(beginWith(mailCode, token))
@@ -178,7 +178,7 @@ test('an emailed code works, in any spelling, until a factor is added', async ()
   expect(await factorsOf(token)).toMatchObject({ secondFactors: [], required: true, mailCodeRequired: true })
 })
 
-test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4)', async () => {
+test('ten requests with one emailed code add the first factor once (ASVS 2.3.4)', async () => {
   const { person, token } = await held()
   const mailCode = await codeFor(person, token)
   const responses: object[] = []
@@ -187,13 +187,13 @@ test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4
     call(passkeys, { token, json: { response: responses[n % 5], name: 'Key', mailCode }, at: n % 2 })
   const answers = await Promise.all(times(10, add))
   const added = answers.filter(({ status }) => status === 201)
-  // With a factor, the next one needs no code, and the options of these were issued before.
+  // Several may succeed: once there is a factor, the next one needs no code, and these options were issued earlier.
   expect(added.length).toBeGreaterThan(0)
   expect(added.filter(({ body }) => body.recoveryCodes)).toHaveLength(1)
   expect(answers.filter(({ status }) => status >= 500)).toEqual([])
 })
 
-test('only the newest code works, in its session: five tries, ten minutes (ASVS 6.5.5, 6.6.2)', async () => {
+test("only the session's newest code works: five tries, ten minutes (ASVS 6.5.5, 6.6.2)", async () => {
   const { admin, person, token } = await held()
   const { accessToken: second } = await service.loginAs(person)
   const other = await service.signedIn(admin)
@@ -202,7 +202,7 @@ test('only the newest code works, in its session: five tries, ten minutes (ASVS 
   const mailCode = await codeFor(person, token)
   service.clock.advance(590)
   expectField(await beginWith(mailCode, foreign), '/mailCode')
-  // More often than there are tries: those of the code's own session remain.
+  // More often than there are tries. The code's own session keeps its tries.
   for (const _ of times(6, () => 0)) expectField(await beginWith(mailCode, second), '/mailCode')
   await must(beginWith(mailCode, token))
   await must(beginWith(foreignCode, foreign))
@@ -236,7 +236,7 @@ test('a factor added while the last one is removed needs a code (ASVS 15.4.2)', 
   expect(paths).toEqual(['/mailCode', '/mailCode', '/code'])
 })
 
-test('the last required factor cannot be removed, and an earlier one can', async () => {
+test('the last required factor cannot be removed, but an earlier one can', async () => {
   const admin = await newCompany()
   await must(setPolicy('admins', { token: admin.token }))
   const remove = (id: string) => service.removeFactor(id, admin.token)

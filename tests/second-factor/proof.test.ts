@@ -5,7 +5,7 @@ import { expectField, expectProblem } from '../support/problem.ts'
 import { type Credential, claimsOf, cookieFrom, must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, times } from '../support/test-service.ts'
 
-/** Re-authentication requires what sign-in does: password and factor, or a passkey (ASVS 7.5.1, 7.5.3). */
+/** Re-authentication requires the same as sign-in: password and factor, or a passkey (ASVS 7.5.1, 7.5.3). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
@@ -18,7 +18,7 @@ const prove = (credential: Credential, json: object, { key, at = 0 }: Options = 
   return call('/auth/reauthenticate', { ...credential, json, at, headers })
 }
 
-/** Requests what needs recent authentication: the end of a different session, which does not exist. */
+/** Requires recent authentication: ends a different session, which does not exist. */
 const ask = (credential: Credential, at = 0) =>
   call('/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057', { method: 'DELETE', at, ...credential })
 const expectOld = async (credential: Credential) =>
@@ -27,7 +27,7 @@ const expectRecent = async (credential: Credential) => {
   for (const at of [0, 1]) expectProblem(await ask(credential, at), [404, 'not_found'])
 }
 
-/** A session of a member with an authenticator app whose proof is 16 minutes old. */
+/** A session of a member with an authenticator app, 16 minutes after the sign-in. */
 async function staleByTotp() {
   const person = await service.personWithTotp(admin)
   const first = await must(service.signInByTotp(person))
@@ -35,7 +35,7 @@ async function staleByTotp() {
   const session = await must(service.refresh(first.refreshToken))
   return { person, token: session.accessToken as string, refreshToken: session.refreshToken as string }
 }
-/** That, with a proof that waits for its code, and the one that completes it. */
+/** The same, with a re-authentication that waits for its code, and requests that complete it. */
 async function proving() {
   const stale = await staleByTotp()
   const { challenge } = await beginProof({ token: stale.token })
@@ -69,7 +69,7 @@ test('re-authentication counts concurrent retries with one key as one try', asyn
     await sql`select from second_factor_challenges where user_id = ${person.userId} for update`.execute(tx)
     const asked = times(20, () => prove({ token }, wrong, { key: 'wrong' }))
     await expect.poll(lookUps).toBe(before + 20)
-    // What came before these requests, whose bodies are read like theirs, has come as far as it can.
+    // After these responses, the earlier requests have progressed as far as they can.
     const dead = { ...wrong, challenge: challenge.toUpperCase() }
     for (const _ of times(5, () => {})) expectField(await prove({ token }, dead), '/challenge')
     return { asked }
@@ -77,7 +77,7 @@ test('re-authentication counts concurrent retries with one key as one try', asyn
   for (const answer of await Promise.all(retries.asked)) expectField(answer, '/code')
   for (const key of ['second', 'third', 'fourth'])
     expectField(await prove({ token }, wrong, { key }), '/code')
-  // The fifth.
+  // This is the fifth try.
   expect((await prove({ token }, right(), { key: 'fifth' })).status).toBe(200)
 })
 
@@ -91,7 +91,7 @@ test('re-authentication repeats a lost response, only for its key and code', asy
   expectField(await prove({ token }, given), '/challenge')
   expectField(await prove({ token }, given, { key: 'other' }), '/challenge')
   expectField(await prove({ token }, { ...given, code: '000000' }, { key: 'proof' }), '/challenge')
-  // With the token of after, the same request would be a proof without a code.
+  // With the new token, the same request would count as re-authentication without a code.
   service.clock.advance(61)
   await must(service.refresh(first.refreshToken))
   for (const one of [token, first.accessToken]) {
@@ -100,7 +100,7 @@ test('re-authentication repeats a lost response, only for its key and code', asy
   }
 })
 
-test('re-authentication succeeds once for ten concurrent requests with one cookie and code', async () => {
+test('ten concurrent re-authentications with one cookie and code succeed once', async () => {
   const person = await service.personWithTotp(admin)
   const cookie = await service.cookieByTotp(person)
   service.clock.advance(16 * 60)
@@ -115,7 +115,7 @@ test('re-authentication succeeds once for ten concurrent requests with one cooki
   expect(answers.filter(({ status }) => status >= 500)).toEqual([])
 })
 
-test('re-authentication rejects wrong codes at their field, five times at most', async () => {
+test('re-authentication rejects up to five wrong codes, naming their field', async () => {
   const { token, refreshToken, wrong, right } = await proving()
   for (const _ of times(5, () => 0)) expectField(await prove({ token }, wrong), '/code')
   expectField(await prove({ token }, right()), '/challenge')
@@ -123,7 +123,7 @@ test('re-authentication rejects wrong codes at their field, five times at most',
   expect((await service.refresh(refreshToken)).status).toBe(200)
 })
 
-test('concurrent re-authentication with one key issues one pair of tokens', async () => {
+test('concurrent re-authentications with one key issue one pair of tokens', async () => {
   const { person, token, challenge } = await proving()
   const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
   const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'slow', at: n % 2 })))
@@ -145,7 +145,7 @@ test('re-authentication by password keeps the factor that a concurrent request c
   expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
 })
 
-test('re-authentication works with a challenge of its session, for five minutes', async () => {
+test("re-authentication works with its session's challenge, for five minutes", async () => {
   const { person, token, right } = await proving()
   const { accessToken: second } = await must(service.signInByTotp(person))
   const { token: foreign } = await service.personWithTotp(admin)
@@ -156,7 +156,7 @@ test('re-authentication works with a challenge of its session, for five minutes'
 
 const beginByPasskey = (credential: Credential) => call('/auth/reauthenticate/passkey/options', credential)
 
-test('re-authentication by passkey needs no password, and accepts no recovery code', async () => {
+test('re-authentication by passkey requires no password, and accepts no recovery code', async () => {
   const { token, id, recoveryCodes, authenticator } = await service.personWithPasskey(admin)
   const { challenge, passkeyOptions } = await must(beginByPasskey({ token }))
   expect(passkeyOptions).toMatchObject({ challenge, allowCredentials: [{ id: authenticator.id }] })
@@ -183,10 +183,10 @@ test('re-authentication rejects the passkey of a different member', async () => 
   expect(claimsOf(accessToken)['amr']).toEqual(['pwd', 'swk', 'user', 'mfa'])
 })
 
-test('a session without the second factor is not a recent authentication', async () => {
+test('a session without the second factor does not count as recent authentication', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken: token, session } = await must(service.signInByTotp(person))
-  // As if it had begun before its member had a factor.
+  // As if the session had started before its member had a factor.
   const begun = service.db.updateTable('sessions').where('session_id', '=', session.id)
   await begun.set({ amr: ['pwd'] }).execute()
   await expectOld({ token })

@@ -8,7 +8,7 @@ import { releaseTogether as release } from '../support/races.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { NEW_PASSWORD, PASSWORD } from '../support/test-service.ts'
 
-/** What happens at the same time as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
+/** Concurrent changes with second factors must neither deadlock nor get lost (ASVS 15.4.3). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
@@ -17,12 +17,12 @@ const { allSent } = useService(service, service.mailbox)
 const now = () => service.clock.now()
 
 async function releaseTogether<Result>(userId: string, acts: (() => Promise<Result>)[]): Promise<Result[]> {
-  // A mail that is being sent could wait for these acts, and be counted as one of them.
+  // An email that is being sent could wait for these acts, and be counted as one of them.
   await allSent()
   return await release(db, { table: 'users', companyId: admin.companyId, userId }, acts)
 }
 
-/** A member with an abandoned sign-in, and one that waits for its code. */
+/** A member with an abandoned sign-in, and a second one that waits for its code. */
 async function beginTwice() {
   const person = await service.personWithTotp(admin)
   await begin(person)
@@ -53,7 +53,7 @@ test('a sign-in leaves no session after a concurrent reset by an operator', asyn
       return 0
     }
     const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
-    // Whichever comes first, nothing of the member is open afterwards.
+    // In either order, the member has no active session at the end.
     expect([one, other].toSorted()).toEqual([0, isFirst ? 401 : 200])
     const live = await sql`select from sessions s join users u using (user_id)
       where u.user_id = ${person.userId} and u.session_epoch = s.user_epoch`.execute(db)
@@ -103,7 +103,7 @@ test('the notice of an admin reset survives a new reset request', async () => {
   const { accessToken } = await service.loginAs(admin)
   await must(call(`/auth/members/${person.userId}/second-factors`, { method: 'DELETE', token: accessToken }))
   await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
-  // Each was tried: an attempt in progress would be postponed from the later time.
+  // Each email has been tried: an attempt in progress would be postponed from the later time.
   const waiting = db.selectFrom('mail_outbox').select('kind').where('sent_at', 'is', null)
   const untried = waiting.where(({ eb, or }) =>
     or([eb('attempts', '=', 0), eb('leased_until', 'is not', null)]),

@@ -6,13 +6,13 @@ import { codeIn } from '../support/mail-code.ts'
 import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, PASSWORD } from '../support/test-service.ts'
 
-/** What stays secret: in responses before the password, in a copy of the database, and in the log. */
+/** Secrets must not appear in responses before the password, in a copy of the database, or in the log. */
 
 const service = await openFactorService()
 const admin = await service.addCompany()
 const { call } = service
 
-/** What a client sees, without what differs between any two responses. */
+/** A response without the fields that differ between any two. */
 function seen({ status, headers, body }: Answer) {
   const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
   const { requestId: ____, ...rest } = body
@@ -43,7 +43,7 @@ test('a sealed secret moved to a different member does not open (ASVS 11.3.3, 11
     where second_factors.factor_id = ${other.id} and one.factor_id = ${one.id}`.execute(service.db)
   const { challenge } = await service.begin(other)
   const code = codeAt(one.secret, service.clock.now())
-  // Someone has changed the database: an operator finds it in the log.
+  // Someone changed the database, so the log must show it to an operator.
   const { status, body } = await service.complete({ challenge, method: 'totp', code })
   expect([status, body.code]).toEqual([500, 'internal_error'])
   const [recoveryCode] = other.recoveryCodes ?? []

@@ -46,7 +46,7 @@ test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 
   const given = { challenge, ...totpOf(person) }
   const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
   expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
-  // The mode was chosen with the password.
+  // The password's request determined the mode.
   expectField(await complete(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
   const answer = await complete(given, { headers })
   expect(answer.status).toBe(200)
@@ -56,7 +56,7 @@ test('the second step replaces a cookie if the first requested one (ASVS 3.5.1, 
   await service.expectEnded({ cookie: former }, 'logout')
 })
 
-test('codes work once, within 30 seconds of now (RFC 6238 section 5.2; ASVS 6.5.1, 6.5.8)', async () => {
+test('codes work once, within 30 seconds (RFC 6238 section 5.2; ASVS 6.5.1, 6.5.8)', async () => {
   const person = await service.signedIn(admin)
   const app = await service.beginTotp(person)
   await must(service.confirmTotp(person, app))
@@ -64,12 +64,12 @@ test('codes work once, within 30 seconds of now (RFC 6238 section 5.2; ASVS 6.5.
     const { challenge } = await begin(person)
     return await complete({ challenge, ...totpOf(app, shift) })
   }
-  // That code confirmed the app.
+  // This code confirmed the app.
   expectWrong(await signInBy(0))
   service.clock.advance(120)
   for (const shift of [-60_000, 60_000]) expectWrong(await signInBy(shift))
   for (const shift of [-30_000, 30_000]) await must(signInBy(shift))
-  // The last one is used, and the others are earlier.
+  // The last code is used, and the others are earlier.
   for (const shift of [30_000, 0, -30_000]) expectWrong(await signInBy(shift))
 })
 
@@ -79,7 +79,7 @@ async function expectOne(attempt: (n: number) => object) {
   expect(refused).toHaveLength(9)
   for (const answer of refused) expectWrong(answer)
 }
-/** Each has five tries. */
+/** Each challenge has five tries. */
 const beginFive = async (person: Parameters<typeof begin>[0]) =>
   await Promise.all(times(5, async () => (await begin(person)).challenge))
 
@@ -87,7 +87,7 @@ test('one of ten requests signs in with one code and one challenge (ASVS 2.3.4, 
   const person = await service.personWithTotp(admin)
   const { challenge } = await begin(person)
   await expectOne(() => ({ challenge, ...totpOf(person) }))
-  // Nobody guessed, so the password is not closer to being revoked.
+  // Nobody guessed, so the password does not get closer to being revoked.
   expect(await wrongCodesOf(person)).toBe(0)
 })
 
@@ -97,7 +97,7 @@ test('one of ten requests signs in with one code and five challenges', async () 
   await expectOne((n) => ({ challenge: challenges[n % 5], ...totpOf(person) }))
 })
 
-test('one of ten requests signs in with one recovery code', async () => {
+test('one of ten requests signs in with the same recovery code', async () => {
   const person = await service.personWithTotp(admin)
   const challenges = await beginFive(person)
   const code = person.recoveryCodes?.[0]
@@ -107,14 +107,14 @@ test('one of ten requests signs in with one recovery code', async () => {
   expect(await recoveryCodesOf(accessToken)).toBe(9)
 })
 
-test('one of ten requests signs in with one passkey response', async () => {
+test('one of ten requests signs in with the same passkey response', async () => {
   const person = await service.personWithPasskey(admin)
   const { challenge, passkeyOptions } = await begin(person)
   const response = person.authenticator.get(passkeyOptions)
   await expectOne(() => ({ challenge, method: 'passkey', response }))
 })
 
-test('a recovery code has 130 bits, and works once, and its use is emailed (ASVS 6.3.7, 6.5.1–6.5.3)', async () => {
+test('a recovery code has 130 bits, works once, and causes an email (ASVS 6.3.7, 6.5.1–6.5.3)', async () => {
   const person = await service.personWithTotp(admin)
   const codes = person.recoveryCodes ?? []
   expect(new Set(codes).size).toBe(10)
@@ -135,7 +135,7 @@ test('a recovery code has 130 bits, and works once, and its use is emailed (ASVS
   const { userId, ...other } = await service.personWithTotp(admin)
   const theirs = { challenge: (await begin(other)).challenge, method: 'recovery_code' }
   expectWrong(await complete({ ...theirs, code: codes[1] }))
-  // One of 24 letters, from an earlier release.
+  // A code of 24 letters, from an earlier release.
   const digests = createDigests(service.config.masterKeys)
   const { digest, keyId } = digests.current('recovery code', admin.companyId, userId, 'A'.repeat(24))
   const row = { company_id: admin.companyId, user_id: userId, digest, key_id: keyId }
@@ -193,7 +193,7 @@ test.for<[what: string, ...acts: ((person: Begun) => unknown)[]]>([
   expectWrong(await finish(challenge, person))
 })
 
-test('a challenge is invalid after a factor was removed', async () => {
+test('a challenge is invalid after a factor is removed', async () => {
   const person = await service.personWithTotp(admin)
   const { id } = await service.addPasskey({ token: person.token })
   const { challenge } = await begin(person)
@@ -201,7 +201,7 @@ test('a challenge is invalid after a factor was removed', async () => {
   expectWrong(await finish(challenge, person))
 })
 
-test('a challenge for nobody, a different user, or purpose does not work (ASVS 6.6.2)', async () => {
+test('a challenge does not work for a different user or purpose (ASVS 6.6.2)', async () => {
   const { challenge } = await begun()
   const other = await service.personWithTotp(await service.addCompany())
   for (const wrong of [challenge, 'x', 'A'.repeat(43), '%00', "' or 1=1 --"])
@@ -209,12 +209,12 @@ test('a challenge for nobody, a different user, or purpose does not work (ASVS 6
   const { accessToken: token } = await must(service.signInByTotp(other))
   const json = { challenge, ...totpOf(other) }
   expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
-  // And that of a proof opens no session.
+  // A challenge to re-authenticate opens no session.
   const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
   expectWrong(await finish(proof.challenge, other))
 })
 
-test('networks and browsers become known by the second factor, not the password', async () => {
+test('the second factor makes networks and browsers known, the password does not', async () => {
   const person = await service.personWithTotp(admin)
   await db.deleteFrom('known_clients').where('user_id', '=', person.userId).execute()
   const known = async () => {

@@ -5,25 +5,23 @@ import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/own-fac
 import { realSystem } from '../../src/system.ts'
 import { times } from '../support/test-service.ts'
 
-/** Codes of authenticator apps against the vectors of their RFCs, and recovery codes. */
-
 const SECRET = Buffer.from('12345678901234567890')
 
-/** RFC 6238, appendix B, SHA-1: times in seconds, and codes, of whose eight digits apps show the last six. */
+/** RFC 6238, appendix B, SHA-1: times in seconds, and codes with eight digits. Apps show the last six. */
 const totp: [seconds: number, code: string][] = [
   [59, '94287082'],
   [1111111109, '07081804'],
   [1111111111, '14050471'],
   [20000000000, '65353130'],
 ]
-test('codes match the vectors of RFC 6238 (and 4226), and have exactly six digits', () => {
+test('authenticator codes match the vectors of RFC 6238 (and 4226), with six digits', () => {
   for (const [seconds, code] of totp)
     expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
   for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
     expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
 })
 
-test('the secret of an authenticator app has 160 bits, in a URI', () => {
+test("an authenticator app's secret has 160 bits, in a URI", () => {
   const secret = newTotpSecret(realSystem.randomBytes)
   expect(secret).toHaveLength(20)
   const { secret: text, uri } = describeTotp(secret, { issuer: 'A & B: Ltd', email: 'a+b@x.example' })
@@ -40,8 +38,8 @@ test('the secret of an authenticator app has 160 bits, in a URI', () => {
   })
 })
 
-// A label is issuer, one colon, account. Apps split it at the first colon, and some refuse a second one.
-test('the label of an authenticator app has one colon', () => {
+// A label has an issuer, one colon, and an account. Apps split it at the first colon, and some refuse a second one.
+test("an authenticator app's label has one colon", () => {
   const labelFor = (issuer: string) =>
     decodeURIComponent(new URL(describeTotp(SECRET, { issuer, email: 'ada@acme.example' }).uri).pathname)
   expect(labelFor('Acme:Risk :: EU')).toBe('/Acme Risk EU:ada@acme.example')
@@ -52,7 +50,7 @@ test.for([
   ['spaces around and in it', ' 75\u00a05\u3000224\u202f\t'],
   ['a hyphen, and the dashes of word processors', '755-2–2—4'],
   ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
-  ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
+  ['a full-width hyphen, and the one of Japanese keyboards', '755－224ー'],
   ['a zero-width space and a direction mark', '\u200e755\u200b224'],
 ] as const)('a typed code with %s is normalized', ([, typed]) => {
   expect(normalizeCode(typed)).toBe('755224')

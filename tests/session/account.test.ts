@@ -27,9 +27,9 @@ const listAs = async (credential: Credential, at = 0) =>
 const end = (id: string, credential: Credential, options = {}) =>
   service.call(`/auth/sessions/${id}`, { method: 'DELETE', ...credential, ...options })
 
-test('the session list shows live sessions of both kinds, last used first (ASVS 7.5.2)', async () => {
+test('the session list shows active sessions of both kinds, last used first (ASVS 7.5.2)', async () => {
   const person = await service.addUser(admin)
-  // One that will have expired, one that has ended, and a colleague's.
+  // One session will have expired, one has ended, and one belongs to a colleague.
   await service.cookieOf(person)
   service.clock.advance(12 * 3600 + 1)
   const gone = await service.loginAs(person)
@@ -176,7 +176,7 @@ test.for<[what: string, change: (person: Person) => object, path: string, verifi
 test('only one of two concurrent password changes succeeds', async () => {
   const person = await service.addUser(admin)
   const sessions = [await service.loginAs(person), await service.loginAs(person)]
-  // The winner's change ends the other session: its request is let in before.
+  // The winner's change ends the other session, so its request must be admitted earlier.
   const bothVerify = Promise.withResolvers<void>()
   let verifying = 0
   hasher.beforeVerifying = async () => {
@@ -203,7 +203,7 @@ test.for<[what: string, happen: (person: Person, token: string) => Promise<unkno
   ['the session is ended', (_, token) => service.call('/auth/logout', { token, at: 1 })],
   ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
   ['the company is suspended', ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended')],
-])('the password stays if %s during the check (ASVS 7.4.2, 8.3.2)', async ([, happen]) => {
+])('a password change fails if %s during the check (ASVS 7.4.2, 8.3.2)', async ([, happen]) => {
   const person = await service.addUser(await service.addCompany())
   const { accessToken: token } = await service.loginAs(person)
   const hash = () =>

@@ -12,7 +12,7 @@ import {
 } from '../support/test-service.ts'
 import { auditOfSession, copySession, countLive } from './state.ts'
 
-/** How many sessions a member can have, and how all of them end without writing each row. */
+/** A member can have a limited number of sessions, and all of them end without a write to each row. */
 
 const MAX = 4
 const atMost = (max: number) => ({ MAX_SESSIONS_PER_MEMBER: String(max) })
@@ -28,7 +28,7 @@ async function signIn(person: Person) {
 
 const reasonOf = async (token: string) => (await service.getSession({ token, at: 1 })).body.reason
 
-test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', async () => {
+test('a sign-in at the maximum ends the longest unused session (ASVS 7.1.2)', async () => {
   const person = await service.addUser(admin)
   const sessions = []
   for (let count = 0; count < MAX; count += 1) sessions.push(await signIn(person))
@@ -51,7 +51,7 @@ test('concurrent sign-ins never exceed the maximum (ASVS 15.4.2)', async () => {
   expect(await countLive(service, person)).toBe(MAX)
 })
 
-test.for([MAX, 1])('racing sign-ins end the longest unused sessions, of at most %i', async (max) => {
+test.for([MAX, 1])('racing sign-ins end the longest unused of at most %i sessions', async (max) => {
   const racing = max === MAX ? service : await openTestService({ instances: 2, env: atMost(max) })
   const person = await racing.addCompany()
   const before = []
@@ -88,7 +88,7 @@ test('ended and expired sessions make room for new ones', async () => {
   expect(await countLive(service, person)).toBe(1)
 })
 
-test('too many existing sessions end in bounded batches', async () => {
+test('excess sessions end in bounded batches', async () => {
   const person = await service.addUser(admin)
   const { session } = await signIn(person)
   await copySession(service, session.id, { count: 1_500 })

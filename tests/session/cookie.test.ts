@@ -21,10 +21,10 @@ const sessionOf = async (cookie: string) =>
     .where('cookie_hash', '=', createHash('sha256').update(cookie).digest())
     .executeTakeFirstOrThrow()
 
-/** Asks with a Cookie header as it is; several are sent as several. */
+/** Sends a Cookie header unchanged. Several values are sent as several headers. */
 const getWith = (cookie: string | string[]) => service.getSession({ headers: { cookie } })
 
-test('the session cookie is opaque, strict, and comes without tokens (ASVS 3.3.1–3.3.5)', async () => {
+test('the session cookie is opaque and strict, and comes without tokens (ASVS 3.3.1–3.3.5)', async () => {
   const { status, headers, body } = await service.login(admin, { headers: COOKIE_MODE })
   expect(status).toBe(200)
   const [pair, ...attributes] = String(headers['set-cookie']?.[0]).split('; ')
@@ -62,15 +62,15 @@ test.for<[what: string, cookie: (good: string) => string | string[]]>([
   ['percent-encoded', (good) => `${session}%${good.charCodeAt(0).toString(16)}${good.slice(1)}`],
   ['padded', (good) => `${session}${good}=`],
   ['followed by a word', (good) => `${session}${good} x`],
-  // One of two was planted.
+  // An attacker planted one of the two.
   ['there twice', (good) => `${session}${good}; a=1; ${session}${good}`],
-  ['beside an empty one', (good) => `${session}${good};${session}`],
-  ['beside a different one', (good) => [session + good, session + 'A'.repeat(43)]],
+  ['next to an empty one', (good) => `${session}${good};${session}`],
+  ['next to a different one', (good) => [session + good, session + 'A'.repeat(43)]],
 ])('a session cookie that is %s is refused (ASVS 3.3.3)', async ([, cookieOf]) => {
   expectProblem(await getWith(cookieOf(await service.cookieOf(admin))), [401, 'invalid_token'])
 })
 
-test('the cookie is ignored beside an Authorization header (ASVS 15.3.7)', async () => {
+test('an Authorization header overrides the session cookie (ASVS 15.3.7)', async () => {
   const live = `__Host-session=${await service.cookieOf(await service.addUser(admin))}`
   const { accessToken } = await service.loginAs(admin)
   for (const cookie of [live, '__Host-session=dead', '__Host-session=a; __Host-session=b']) {
@@ -88,7 +88,7 @@ test('the cookie is ignored beside an Authorization header (ASVS 15.3.7)', async
   }
 })
 
-test('only a 401 expires the cookie, if the cookie caused it', async () => {
+test('the cookie expires only by a 401 that it caused', async () => {
   const dead = await service.cookieOf(admin)
   await service.call('/auth/logout', { cookie: dead })
   const live = await service.cookieOf(admin)
@@ -127,7 +127,7 @@ const expiresAt = async (cookie: string, at = 0) => {
   return Date.parse(body.session.expiresAt)
 }
 
-test('a cookie session lasts 12 hours unused, and at most seven days (ASVS 7.3.1, 7.3.2)', async () => {
+test('a cookie session ends after 12 unused hours or seven days (ASVS 7.3.1, 7.3.2)', async () => {
   const unused = await service.cookieOf(admin)
   service.clock.advance(12 * HOUR)
   expect(await service.getSession({ cookie: unused })).toMatchObject(ended('expired'))
@@ -181,7 +181,7 @@ const headersOf = ({ site, origin }: { site?: string | undefined; origin?: strin
   ...(origin !== undefined && { origin }),
 })
 
-test('a cookie acts only for our own pages (ASVS 3.5.1, 3.5.3)', async () => {
+test('a cookie authorizes requests only from our pages (ASVS 3.5.1, 3.5.3)', async () => {
   const cookie = await service.cookieOf(admin)
   const sites = [undefined, 'same-origin', 'same-site', 'cross-site', 'none', 'same-origin, cross-site']
   const origins = [undefined, OWN, LISTED, FOREIGN, 'null', `${OWN}:8443`, 'http://auth.example']
@@ -211,7 +211,7 @@ test('a different site can use tokens, but neither get nor probe cookies', async
   expect(refused.headers['set-cookie']).toBeUndefined()
   const listed = headersOf({ site: 'cross-site', origin: LISTED })
   expect((await service.login(admin, { headers: { ...listed, ...COOKIE_MODE } })).status).toBe(200)
-  // A dead cookie looks like one that never was.
+  // An ended cookie looks like one that never existed.
   await service.call('/auth/logout', { cookie })
   const siteOnly = headersOf({ site: 'cross-site' })
   for (const dead of [cookie, 'A'.repeat(43)]) {
@@ -223,7 +223,7 @@ test('a different site can use tokens, but neither get nor probe cookies', async
 const signInWith = (cookie: string, person = admin) =>
   service.login(person, { headers: { ...COOKIE_MODE, cookie } })
 
-test('sign-in adopts no cookie, and ends the session that it replaces (ASVS 7.2.4)', async () => {
+test('sign-in always issues a new cookie, and ends the replaced session (ASVS 7.2.4)', async () => {
   const [former, other] = [await service.cookieOf(admin), await service.cookieOf(admin)]
   const { session_id: formerId } = await sessionOf(former)
   const planted = await service.cookieOf(await service.addUser(admin))
@@ -240,7 +240,7 @@ test('sign-in adopts no cookie, and ends the session that it replaces (ASVS 7.2.
   expect(await auditOfSession(service, formerId)).toMatchObject([entry])
 })
 
-test('a failed or token sign-in leaves the cookie session alone', async () => {
+test('a failed sign-in or one by token keeps the cookie session', async () => {
   const former = await service.cookieOf(admin)
   const cookie = `__Host-session=${former}`
   expect((await signInWith(cookie, { ...admin, password: 'not the password' })).status).toBe(401)

@@ -6,7 +6,7 @@ import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { openTestService, PASSWORD, type Person } from '../support/test-service.ts'
 
-/** A stolen database or backup opens nothing (ASVS 6.5.2, 11.4.2, 13.3.1). */
+/** A stolen database or backup must open nothing (ASVS 6.5.2, 11.4.2, 13.3.1). */
 
 const mailbox = await openMailbox()
 const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
@@ -19,10 +19,9 @@ const formerSecret = await service.newSecret(admin)
 const secret = await service.newSecret(admin)
 const payload = { type: 'payment.created', data: { amount: 1 } }
 
-/** The token in the next email to an address. */
 const tokenTo = async (address: string, subject = '') => (await mailbox.mailTo(address, subject)).token
 
-/** Requests a new email address, and returns the token that is mailed to it. */
+/** Requests a new email address, and returns the emailed token. */
 async function askForEmail(person: Person, newEmail: string): Promise<string> {
   const { accessToken: token } = await service.loginAs(person)
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
@@ -49,7 +48,6 @@ const { body: server } = await service.call('/auth/members', {
   json: { name: 'Billing', role: 'developer' },
 })
 
-/** Every value of every row. */
 async function dump() {
   const { rows: columns } = await sql<{ table: string; column: string }>`
     select table_name as "table", column_name as "column" from information_schema.columns
@@ -64,7 +62,7 @@ async function dump() {
   return cells
 }
 
-/** The value itself and what its characters may encode. */
+/** The value itself, and what its characters may encode. */
 function readings(value: string): Buffer[] {
   const hex = /^\\x[0-9a-f]*$/.test(value) ? value.slice(2) : value
   const parts = [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)]
@@ -75,7 +73,7 @@ function readings(value: string): Buffer[] {
   ]
 }
 
-/** The ways in which a credential might have been written down without being protected. */
+/** Every unprotected form in which a credential might be stored. */
 function traces(credential: string): Buffer[] {
   const raw = Buffer.from(credential)
   const signature = credential.split('.').at(-1) ?? credential
@@ -96,7 +94,7 @@ const credentials: [string, string][] = [
   ['current refresh token', refreshed.refreshToken],
   ['session cookie', cookie],
   ['signing secret', secret],
-  ['former signing secret', formerSecret],
+  ['previous signing secret', formerSecret],
   ['idempotency key', 'a-key-of-the-client'],
   ['verification token', verifyToken],
   ['reset token', resetToken],
@@ -116,7 +114,7 @@ await service.login({ ...admin, password: 'a password that is wrong' })
 const cells = await dump()
 const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
 
-test('the dump holds the whole database', () => {
+test('the database dump contains the whole database', () => {
   const tables = cells.map(({ table }) => table)
   expect(tables).toEqual(expect.arrayContaining(['former_signing_secrets', 'signing_keys', 'invitations']))
   expect(tables).toEqual(expect.arrayContaining(['refused_requests', 'events', 'audit_events']))
@@ -126,7 +124,7 @@ test('the dump holds the whole database', () => {
 })
 
 test.for([...credentials, ['wrong password', 'a password that is wrong']])(
-  'the dump holds no %s, plain or encoded (ASVS 14.2.2)',
+  'the database dump contains no %s, plain or encoded (ASVS 14.2.2)',
   ([, credential = '']) => {
     for (const trace of traces(credential)) {
       const found = read.filter(({ bytes }) => bytes.includes(trace))
@@ -135,7 +133,7 @@ test.for([...credentials, ['wrong password', 'a password that is wrong']])(
   },
 )
 
-test('the credentials missing from the dump do work', async () => {
+test('the credentials missing from the database dump do work', async () => {
   expect((await service.login(admin)).status).toBe(200)
   expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
   expect((await service.getSession({ cookie })).status).toBe(200)

@@ -13,7 +13,7 @@ import {
 } from '../support/test-service.ts'
 import { auditOfSession } from './state.ts'
 
-/** A session ends after ten wrong guesses at re-authentication, and no other session is affected. */
+/** Ten wrong guesses at re-authentication end their session, but no other one. */
 
 const hasher = await createCountingHasher()
 const service = await openFactorService({
@@ -39,7 +39,7 @@ async function guessTimes(count: number, token: string) {
 const ENDED = [401, 'session_ended', 'reauthentication_failed']
 const stateOf = ({ status, body }: Answer) => [status, body.code, body.reason]
 
-test('the tenth wrong password ends only its session and emails its owner (ASVS 2.4.1, 6.3.1)', async () => {
+test('the tenth wrong password ends only its session and emails the user (ASVS 2.4.1, 6.3.1)', async () => {
   const person = await service.addUser(admin)
   const [stolen, own] = [await service.loginAs(person), await service.loginAs(person)]
   await guessTimes(9, stolen.accessToken)
@@ -60,7 +60,7 @@ test('the tenth wrong password ends only its session and emails its owner (ASVS 
   expect(await auditOfSession(service, own.session.id)).toMatchObject([proven])
 })
 
-test('at most ten concurrent guesses are checked', async () => {
+test('at most ten concurrent password guesses are checked', async () => {
   const { accessToken: token } = await service.loginAs(await service.addUser(admin))
   const before = hasher.verified
   await Promise.all(times(25, (n) => guess(token, n)))
@@ -70,7 +70,7 @@ test('at most ten concurrent guesses are checked', async () => {
   expect(stateOf(await service.getSession({ token, at: 1 }))).toEqual(ENDED)
 })
 
-test('wrong passwords count for 15 minutes, and correct ones never', async () => {
+test('wrong passwords count for 15 minutes, correct ones never', async () => {
   let pair = await service.loginAs(await service.addUser(admin))
   await guessTimes(9, pair.accessToken)
   for (let n = 0; n < 3; n += 1) {
@@ -83,7 +83,7 @@ test('wrong passwords count for 15 minutes, and correct ones never', async () =>
   await guessTimes(1, accessToken)
 })
 
-test('wrong codes count like wrong passwords, only for their session', async () => {
+test('wrong codes count like wrong passwords, but only for their session', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken } = await must(service.signInByTotp(person))
   await guessTimes(5, accessToken)
@@ -121,7 +121,7 @@ test('a password is checked against the same user if the email moves', async () 
   const setEmail = (tx: typeof service.db, { userId }: Person, email: string) =>
     tx.updateTable('users').set({ email }).where('user_id', '=', userId).execute()
 
-  /** The request has passed the guard when it waits for the counters. */
+  /** The request waits for the counters after it passed the guard. */
   async function moveEmailDuring(path: string, json: object): Promise<number> {
     const [person, heir] = [await service.addUser(admin), await service.addUser(admin, 'viewer', HEIR)]
     const { accessToken: token } = await service.loginAs(person)

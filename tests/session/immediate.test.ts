@@ -11,21 +11,20 @@ import type { Credential } from '../support/second-factors.ts'
 import { type Person, useSharedService } from '../support/test-service.ts'
 import { ended } from './state.ts'
 
-/** What an operator changes takes effect on the next request, on every instance, for every credential. */
+/** An operator's change takes effect on the next request, on every instance, for every credential. */
 
 const { service } = await useSharedService()
 const { context } = service
 const INSTANCES = [1, 0]
 const client = await addClient(service)
-/** What other services of the platform are told. */
+/** The response to other platform services. */
 const activity = async ({ token, cookie, at }: Credential & { at: number }) =>
   (await introspect(service, client, token ?? cookie ?? '', at)).body
 
-/** Each of the credentials on each instance. */
 const everywhere = (credentials: Credential[]) =>
   INSTANCES.flatMap((at) => credentials.map((credential) => ({ ...credential, at })))
 
-/** Each kind of credential, used on both instances, so that anything they might remember is there. */
+/** Uses each kind of credential on both instances, so that any cache is filled. */
 async function signInEverywhere(person: Person) {
   const tokens = await service.loginAs(person)
   const cookie = await service.cookieOf(person, { at: 1 })
@@ -65,7 +64,7 @@ const resume: Act = ({ companyId }) => changeCompanyStatus(context, companyId, '
 const endUser: Act = (of) => endSessionsOfUser(context, of.companyId, of.userId)
 const endCompany: Act = (of) => endSessionsOfCompany(context, of.companyId)
 
-/** `undo` lets the person sign in again, if the act keeps them from it. */
+/** `undo` lets the person sign in again if the act prevents that. */
 test.for<[act: string, reason: string, wholeCompany: boolean, end: Act, undo?: Act]>([
   ['disabling a user (ASVS 7.4.2)', 'user_disabled', false, disable, enable],
   ['suspending a company (ASVS 7.4.2)', 'company_suspended', true, suspend, resume],
@@ -118,7 +117,7 @@ test('a new role takes effect everywhere on the next request (ASVS 8.1.1, 8.3.2)
   expect([claims['role'], claims['perms']]).toEqual(['developer', body.permissions])
 })
 
-test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 8.3.2)', async () => {
+test('ingestion stops on every instance once a company may not send (ASVS 7.4.2, 8.3.2)', async () => {
   const person = await service.addCompany()
   const { companyId } = person
   const { credentials } = await signInEverywhere(person)
@@ -137,7 +136,7 @@ test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 
   for (const status of ['suspended', 'canceled'] as const) {
     await changeSubscription(context, companyId, { status })
     await expectShown({ subscription: { status } })
-    // They can still sign in, to pay.
+    // Users can still sign in, to pay.
     expect((await service.loginAs(person)).subscription.status).toBe(status)
     await expectSending({ status: 402, body: { code: 'subscription_inactive' } })
   }

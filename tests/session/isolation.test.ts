@@ -5,7 +5,7 @@ import { copySession } from './state.ts'
 
 const { service } = await useSharedService()
 
-/** A company with a secret, an event and a session of each kind. */
+/** A company with a secret, an event, and a session of each kind. */
 async function addFurnishedCompany() {
   const admin = await service.addCompany()
   const secret = await service.newSecret(admin)
@@ -17,7 +17,6 @@ async function addFurnishedCompany() {
 const ours = await addFurnishedCompany()
 const theirs = await addFurnishedCompany()
 
-/** Everything that the database holds of a company, row by row. */
 async function rowsOf(companyId: string): Promise<string[]> {
   const { rows: tables } = await sql<{ name: string }>`
     select table_name as name from information_schema.columns
@@ -33,7 +32,7 @@ async function rowsOf(companyId: string): Promise<string[]> {
   return rows.sort()
 }
 
-/** What only the other company's rows say, so that it may stand in none of our answers. */
+/** Values that only the other company's rows contain, so none of our responses may show them. */
 async function marksOf(companyId: string): Promise<string[]> {
   const { rows } = await sql<{ mark: string }>`
     select company_id::text as mark from companies where company_id = ${companyId}
@@ -44,7 +43,7 @@ async function marksOf(companyId: string): Promise<string[]> {
   return rows.map(({ mark }) => mark)
 }
 
-/** The routes behind the session guard, by the service's own description. */
+/** Routes behind the session guard, by the service's OpenAPI document. */
 async function sessionRoutes(): Promise<{ method: string; path: string }[]> {
   const { body } = await service.call('/openapi.json', { method: 'GET' })
   return Object.entries<Record<string, { security?: object[] }>>(body.paths).flatMap(([path, operations]) =>
@@ -111,7 +110,7 @@ test("the database refuses rows about a different company's user (ASVS 8.4.1)", 
   await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
 })
 
-test('sessions with the same ID stay apart by company (ASVS 8.4.1)', async () => {
+test('sessions with the same ID are separate for each company (ASVS 8.4.1)', async () => {
   const { accessToken: token, session } = await service.loginAs(ours)
   await copySession(service, session.id, { ...theirs, id: session.id })
   expect((await service.getSession({ token })).body.user.id).toBe(ours.userId)
@@ -129,7 +128,7 @@ test('primary keys of tenant tables start with the company (ASVS 8.4.1)', async 
       where c.contype = 'p' and c.connamespace = 'public'::regnamespace
         and c.conrelid::regclass::text not like 'kysely_%'`.execute(service.db)
   const shared = ['roles', 'plans', 'signing_keys', 'platform_clients', 'event_feed', 'rate_counters']
-  // A sign-in by passkey names no company before it is accepted, and a handle finds one.
+  // A passkey sign-in names no company before it is accepted, and a handle identifies one.
   const platform = [...shared, 'used_passkey_challenges', 'company_handles']
   const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
   expect(astray).toEqual([])

@@ -12,7 +12,7 @@ import {
 } from '../support/test-service.ts'
 import { visible } from './state.ts'
 
-/** Networks and browsers that are known for a member, and what strangers cannot do to these. */
+/** Strangers must not affect a member's known networks and browsers. */
 
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
@@ -37,13 +37,13 @@ const cookiesOf = ({ headers }: Answer) => [headers['set-cookie'] ?? []].flat()
 const deviceOf = (answer: Answer) =>
   cookiesOf(answer).flatMap((cookie) => /^__Host-device=([^;]+)/.exec(cookie)?.[1] ?? [])[0]
 
-/** Signs in as a browser does; returns the answer. */
+/** Signs in as a browser does. */
 const signInBy = (person: Omit<Person, 'userId'>, address: string, device?: string) => {
   const cookie = device === undefined ? '' : `__Host-device=${device}`
   return service.login(person, from(address, { ...COOKIE_MODE, cookie }))
 }
 
-/** Sends wrong passwords from five networks, ten each. */
+/** Sends ten wrong passwords from each of five networks. */
 async function guess(person: Omit<Person, 'userId'>): Promise<Answer[]> {
   const networks = times(5, newAddress)
   const wrong = { ...person, ...WRONG }
@@ -55,7 +55,7 @@ async function guess(person: Omit<Person, 'userId'>): Promise<Answer[]> {
 const knownOf = ({ userId }: Person) =>
   db.selectFrom('known_clients').selectAll().where('user_id', '=', userId).execute()
 
-/** Emails to an address, of guesses at its password. */
+/** Warnings to an address about guesses at its password. */
 const warningsTo = (email: string) => {
   const mails = db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
   return mails.where('kind', '=', 'password_guessing').execute()
@@ -77,7 +77,7 @@ test('after fifty guesses, unknown networks cannot sign in for 15 minutes (ASVS 
   const refused = await service.login(person, from(right))
   expect(visible(refused)).toEqual(visible(await service.login({ ...person, ...WRONG }, from(wrong))))
   expect(refused.body.code).toBe('invalid_credentials')
-  // The same work for both.
+  // Both take the same work.
   expect(hasher.verified).toBe(2)
   expect((await service.login(person, from(visited))).status).toBe(401)
   expect((await service.login(person, { at: 1, ...from(home) })).status).toBe(200)
@@ -121,7 +121,7 @@ test('a password reset makes its network known despite guesses', async () => {
   const address = newAddress()
   await guess(person)
   await service.call('/auth/password/forgot', { json: { companyId, email }, ...from(address) })
-  // Before it or after it comes the mail on the guesses.
+  // The email about the guesses can arrive before or after this one.
   let token = ''
   while (token === '') ({ token } = await mailbox.mailTo(email))
   const json = { token, newPassword: PASSWORD }
@@ -130,7 +130,7 @@ test('a password reset makes its network known despite guesses', async () => {
   expect((await service.login(person, from(address))).status).toBe(200)
 })
 
-test('the device cookie is strict, lasts 90 days, and opens nothing (ASVS 3.3.1–3.3.4)', async () => {
+test('the device cookie is strict, lasts 90 days, and authorizes nothing (ASVS 3.3.1–3.3.4)', async () => {
   const person = await service.addUser(admin)
   const answer = await signInBy(person, newAddress())
   const [, cookie = ''] = cookiesOf(answer)
@@ -145,19 +145,19 @@ test('the device cookie is strict, lasts 90 days, and opens nothing (ASVS 3.3.1�
   expect(token.headers['set-cookie']).toBeUndefined()
 })
 
-test('sign-in replaces a device cookie unknown for the member', async () => {
+test('sign-in replaces a device cookie that is unknown for the member', async () => {
   const [person, other] = [await service.addUser(admin), await service.addUser(admin)]
   const address = newAddress()
   const device = deviceOf(await signInBy(person, address))
   expect(deviceOf(await signInBy(person, newAddress(), device))).toBe(device)
-  // Nobody can plant a value of their own in the browser of a member.
+  // Nobody can plant their own value in a member's browser.
   const planted = deviceOf(await signInBy(other, address))
   expect(deviceOf(await signInBy(person, newAddress(), planted))).not.toBe(planted)
   clock.advance(91 * DAY)
   expect(deviceOf(await signInBy(person, address, device))).not.toBe(device)
 })
 
-test('a known device is limited apart from its network', async () => {
+test('a known device has a separate limit from its network', async () => {
   const person = await service.addUser(admin)
   const office = newAddress()
   const device = deviceOf(await signInBy(person, office))
@@ -200,7 +200,7 @@ test('known clients are stored as digests for 90 days', async () => {
   expect(await until()).toEqual(times(2, () => clock.now() + 90 * DAY * 1000))
 })
 
-test('a member has at most twenty known networks, the latest', async () => {
+test('a member keeps the twenty latest known networks', async () => {
   const person = await service.addUser(admin)
   const used = []
   for (const address of times(22, newAddress)) {

@@ -22,7 +22,7 @@ const loggedOut = ended('logout')
 const logOut = (credential: Credential, { at = 0, query = '' } = {}) =>
   service.call(`/auth/logout${query}`, { ...credential, at })
 
-/** Neither the credentials nor the refresh tokens work, on either instance. */
+/** Neither the credentials nor the refresh tokens work on either instance. */
 async function expectLoggedOut(credentials: Credential[], refreshTokens: string[] = []) {
   for (const at of [1, 0]) {
     for (const credential of credentials)
@@ -38,7 +38,7 @@ const expectPairsLoggedOut = (pairs: { accessToken: string; refreshToken: string
     pairs.map(({ refreshToken }) => refreshToken),
   )
 
-test('signing out ends the tokens of every generation everywhere immediately (ASVS 7.4.1, 16.3.1)', async () => {
+test('signing out immediately ends tokens of every generation everywhere (ASVS 7.4.1, 16.3.1)', async () => {
   const { user, tokens: first, cookie } = await openSessions()
   const { body: second } = await service.refresh(first.refreshToken, { key: 'k1' })
   const { body: third } = await service.refresh(second.refreshToken, { key: 'retry' })
@@ -55,7 +55,7 @@ test('signing out by cookie ends and expires only the session cookie (ASVS 7.4.1
   const { tokens, cookie } = await openSessions()
   const { status, headers } = await logOut({ cookie })
   expect(status).toBe(204)
-  // Nothing that it names is worth the seconds that a browser with a full cache takes.
+  // Clearing a full browser cache takes seconds, which is not worth it here.
   expect(headers['clear-site-data']).toBeUndefined()
   const [pair, ...attributes] = String(headers['set-cookie']).split('; ')
   expect(pair).toBe('__Host-session=')
@@ -91,7 +91,7 @@ test('no token survives a sign-out during concurrent refreshes (ASVS 7.4.1)', as
   for (let round = 0; round < 5; round += 1) {
     const { tokens } = await openSessions()
     const refreshes = times(50, (i) => service.refresh(tokens.refreshToken, { at: i % 2, key: 'retry' }))
-    // The later rounds log out when some have their answer already.
+    // In later rounds, some refreshes already have their response.
     await Promise.all(refreshes.slice(0, round * 5))
     expect((await logOut({ token: tokens.accessToken }, { at: round % 2 })).status).toBe(204)
     const answers = await Promise.all(refreshes)

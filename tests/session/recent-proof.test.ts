@@ -12,7 +12,7 @@ import {
   useSharedService,
 } from '../support/test-service.ts'
 
-/** When and how a user last confirmed their identity, and what requires that to be recent. */
+/** When and how a user last authenticated, and which requests require that to be recent. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
@@ -25,7 +25,7 @@ const prove = (credential: Credential, { password = PASSWORD, key = '', at = 0 }
     ...(key !== '' && { headers: { 'idempotency-key': key } }),
   })
 
-/** Requests what requires recent authentication: the end of a different session, which does not exist. */
+/** Requires recent authentication: ends a different session, which does not exist. */
 const ask = (credential: Credential, at = 0) =>
   service.call('/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057', { method: 'DELETE', at, ...credential })
 
@@ -55,7 +55,7 @@ test('authentication is recent for 15 minutes, despite refreshes (ASVS 7.5.1, 7.
   expect((await service.call(`/auth/sessions/${first.session.id}`, own)).status).toBe(204)
 })
 
-test('only cookie sessions need recent authentication to regenerate the secret', async () => {
+test('regenerating the secret requires recent authentication only of cookie sessions', async () => {
   const cookie = await service.cookieOf(admin)
   const { accessToken: token } = await staleSession()
   expectOld(await service.call('/auth/webhook-secret/regenerate', { cookie }))
@@ -73,7 +73,7 @@ test('sessions and tokens without auth_time work, but are never recent', async (
   expectOld(await ask({ token: forged }))
 
   const cookie = await service.cookieOf(person)
-  // As sessions are that were opened before it was noted.
+  // Sessions opened by releases that did not record it.
   const sessions = service.db.updateTable('sessions').where('user_id', '=', person.userId)
   await sessions.set({ auth_time: null, amr: null }).execute()
   const { body } = await service.refresh(refreshToken, { at: 1 })
@@ -84,14 +84,14 @@ test('sessions and tokens without auth_time work, but are never recent', async (
   expectRecent(await ask({ token: proven.body.accessToken }))
 })
 
-test('re-authentication by token makes only the next tokens recent (ASVS 7.2.4)', async () => {
+test('re-authentication by token makes only the new tokens recent (ASVS 7.2.4)', async () => {
   const { accessToken: token, refreshToken } = await staleSession()
   const { status, body, headers } = await prove({ token })
   expect([status, body.tokenType]).toEqual([200, 'Bearer'])
   expect(headers['ratelimit-policy']).toBe('"refresh";q=30000;w=60')
   expect(claimsOf(body.accessToken)).toMatchObject({ auth_time: Math.floor(service.clock.now() / 1000) })
   for (const at of [0, 1]) expectRecent(await ask({ token: body.accessToken }, at))
-  // A thief can have copied the previous tokens.
+  // A thief may have copied the previous tokens.
   expectOld(await ask({ token }))
   const { body: next } = await service.refresh(body.refreshToken, { at: 1 })
   expectRecent(await ask({ token: next.accessToken }))
@@ -117,7 +117,7 @@ test('a retried re-authentication returns the same tokens', async () => {
   service.clock.advance(20)
   const again = await prove({ token }, { key: 'proof', at: 1 })
   expect(again.body.refreshToken).toBe(first.body.refreshToken)
-  // A program whose refresh took the place of its proof has the same key too.
+  // A program that refreshed before its re-authentication has the same key.
   const refreshed = await service.refresh(refreshToken, { key: 'proof' })
   expect(refreshed.body.refreshToken).toBe(first.body.refreshToken)
   expect((await service.refresh(again.body.refreshToken)).status).toBe(200)

@@ -7,14 +7,14 @@ import { auditOfSession, ended, sessionRow } from './state.ts'
 const { service } = await useSharedService()
 const admin = await service.addCompany()
 
-/** Moves a session's last rotation into the past of the database's own clock. */
+/** Moves a session's last rotation into the past of the database's clock. */
 async function ageRotation(sessionId: string, seconds: number) {
   await sql`update sessions set rotated_at = rotated_at - make_interval(secs => ${seconds}),
       recent_spent_at = array(select t - make_interval(secs => ${seconds}) from unnest(recent_spent_at) t)
     where session_id = ${sessionId}`.execute(service.db)
 }
 
-/** A refresh with each of the keys, so many seconds apart. */
+/** Refreshes in sequence with these keys, `seconds` apart. */
 async function refreshInTurn(keys: (string | undefined)[], seconds: number) {
   const first = await service.loginAs(admin)
   let latest = first
@@ -29,7 +29,7 @@ const outcomesOf = async (sessionId: string) =>
   (await auditOfSession(service, sessionId)).map(({ action, outcome }) => `${action} ${outcome}`)
 
 test('concurrent refreshes issue one successor and keep the session', async () => {
-  // On a busy machine the fifty can take more than a second.
+  // On a busy machine, the fifty requests can take more than a second.
   const patient = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '300' } })
   const person = await patient.addCompany()
   for (let round = 0; round < 5; round += 1) {
@@ -83,7 +83,7 @@ test('reusing a refresh token ends its session only (ASVS 10.4.5)', async () => 
   expect(await outcomesOf(stolen.session.id)).toEqual(['refresh reused'])
 })
 
-test('a just-used refresh token is refused and ends nothing', async () => {
+test('a just-used refresh token is refused, but ends nothing', async () => {
   const { first, latest } = await refreshInTurn([undefined], -3600)
   expect((await service.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
   expect((await service.refresh(latest.refreshToken)).status).toBe(200)
@@ -98,7 +98,7 @@ test.for<[retry: string, used: (string | undefined)[], seconds: number, key: str
   ['two refreshes later without a key', abc, 0, undefined],
   ['two refreshes and the idempotency window later', abc, 101, 'a'],
   ['of a keyless refresh with a later key', [undefined, 'b', 'c'], 5, 'b'],
-])('a retry %s counts as theft', async ([, used, seconds, key]) => {
+])('a refresh retry %s counts as theft', async ([, used, seconds, key]) => {
   const { first, latest } = await refreshInTurn(used, seconds)
   const retry = await service.refresh(first.refreshToken, { ...(key && { key }) })
   expect([retry.body.code, retry.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
@@ -111,7 +111,7 @@ test('a retried refresh with the same key returns the same token', async () => {
   expect([status, body.refreshToken]).toEqual([200, lost.refreshToken])
 })
 
-test('a late retry with its own key ends nothing', async () => {
+test('a late retry with its own idempotency key ends nothing', async () => {
   const { first, latest } = await refreshInTurn(['a', 'b', 'c'], 5)
   for (const at of [0, 1])
     expectProblem(await service.refresh(first.refreshToken, { key: 'a', at }), [401, 'refresh_token_reused'])
@@ -119,7 +119,7 @@ test('a late retry with its own key ends nothing', async () => {
   expect(await outcomesOf(first.session.id)).toEqual(['refresh raced', 'refresh raced'])
 })
 
-test('a session remembers keys for the idempotency window only', async () => {
+test('a session keeps idempotency keys only for their window', async () => {
   const { first } = await refreshInTurn(['a', 'b', 'c', 'd', 'e'], 120)
   const { recent_keys: keys, recent_spent_at: times } = await sessionRow(service, first.session.id)
   expect([keys.length, times.length]).toEqual([3, 3])

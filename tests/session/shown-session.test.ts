@@ -14,7 +14,7 @@ async function openSession() {
 
 const showing = (id: string) => ({ 'x-session-id': id })
 
-test('X-Session-Id admits the cookie of its session', async () => {
+test('X-Session-Id accepts the cookie of its session', async () => {
   const { cookie, id } = await openSession()
   for (const shown of [id, id.toUpperCase()])
     expect((await service.getSession({ cookie, headers: showing(shown) })).status).toBe(200)
@@ -39,7 +39,7 @@ test.each([
   expect((await service.getSession({ cookie: shown.cookie, at: 1 })).status).toBe(200)
 })
 
-test('X-Session-Id does not hide that a cookie has ended', async () => {
+test("X-Session-Id does not hide that a cookie's session has ended", async () => {
   const shown = await openSession()
   const ended = await openSession()
   await service.call('/auth/logout', { cookie: ended.cookie })
@@ -58,7 +58,7 @@ test('a late request does not expire a cookie that re-authentication replaced', 
   expect((await service.getSession({ cookie })).headers['set-cookie']).toBeDefined()
 })
 
-test('X-Session-Id is ignored beside an access token', async () => {
+test('X-Session-Id is ignored if there is an access token', async () => {
   const shown = await openSession()
   const { accessToken: token } = await service.loginAs(admin)
   const request = { token, headers: showing(shown.id) }

@@ -107,7 +107,7 @@ test.for(failures)('a sign-in refused for %s costs one hash (ASVS 6.3.8, 16.3.1)
   expectProblem(await service.login(person), [401, 'invalid_credentials'])
   expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
   const now = service.clock.now()
-  // Companies that do not exist have their rows together.
+  // Refusals at companies that do not exist are stored under one ID.
   const company_id = reason === 'unknown_company' ? PLATFORM : person.companyId
   const who = { company_id, user_id, last_email: person.email, reason, kind: expect.any(String) }
   const when = { minute: new Date(now - (now % 60_000)), last_at: new Date(now), count: 1 }
@@ -121,7 +121,7 @@ test('an unverified email is refused only with the password (ASVS 2.3.1)', async
   const { userId: user_id, email: last_email } = unverified
   const refusal = { reason: 'email_not_verified', user_id, last_email }
   expect(await refusalsOf(unverified.companyId)).toContainEqual(expect.objectContaining(refusal))
-  // None of the sign-ins has opened a session.
+  // None of the sign-ins opened a session.
   for (const person of [disabled, suspended, unverified]) expect(await countLive(service, person)).toBe(0)
 })
 
@@ -147,7 +147,7 @@ test.for([
   await expect(sql.raw(statement).execute(service.db)).rejects.toThrow('append-only')
 })
 
-test('a company ID is read one way, or refused (ASVS 1.1.1, 2.2.1)', async () => {
+test('a company ID has one spelling, or is refused (ASVS 1.1.1, 2.2.1)', async () => {
   const { accessContext } = await service.loginAs({ ...admin, companyId: admin.companyId.toUpperCase() })
   expect(accessContext.companyId).toBe(admin.companyId)
   const urn = await service.login({ ...admin, companyId: `urn:uuid:${admin.companyId}` })
@@ -190,7 +190,7 @@ test.for([
   ['NFC', 'NFD'],
   ['NFD', 'NFC'],
 ])('a password chosen in %s can be typed in %s (RFC 8265, section 4.2)', async ([chosen, given]) => {
-  // 128 characters, thrice as many in NFD.
+  // 128 characters, three times as many in NFD.
   const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
   const user = await service.addUser(admin, 'viewer', { password: password.normalize(chosen) })
   expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
@@ -226,7 +226,7 @@ test.for([
   const answer = await service.login({ ...user, password })
   expectField(answer, '/password')
   expect(hasher.verified).toBe(0)
-  // Counted as any request without a credential, not as an attempt.
+  // Counted like any request without a credential, not as an attempt.
   expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
   const emails = (await refusalsOf(user.companyId)).map(({ last_email: email }) => email)
   expect(emails).not.toContain(user.email)
@@ -249,7 +249,7 @@ test('concurrent sign-ins renew a hash with outdated parameters (ASVS 11.4.2)', 
   expect((await service.login(wrong)).status).toBe(401)
 })
 
-/** Signs in eight times at once, and does something else when `after` of them have their answer. */
+/** Signs in eight times concurrently, and acts once `after` of them have a response. */
 async function signInDuring(person: Person, after: number, act: () => Promise<unknown>) {
   const acting = Promise.withResolvers<unknown>()
   let answered = 0

@@ -2,12 +2,11 @@ import { sql } from 'kysely'
 import { selectAudit } from '../support/audit.ts'
 import type { Answer, TestService } from '../support/test-service.ts'
 
-/** Sessions in the database, and what a client can see of them. */
+/** Sessions in the database, and what clients can see of them. */
 
-/** The response to a credential of an ended session. */
 export const ended = (reason: string) => ({ status: 401, body: { code: 'session_ended', reason } })
 
-/** A response without what differs from request to request. */
+/** A response without the fields that differ between any two. */
 export function visible({ status, headers, body }: Answer) {
   const { 'x-request-id': _id, date: _date, ...rest } = headers
   return { status, headers: rest, body: { ...body, requestId: 'requestId' } }
@@ -16,7 +15,6 @@ export function visible({ status, headers, body }: Answer) {
 export const sessionRow = ({ db }: Pick<TestService, 'db'>, sessionId: string) =>
   db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
 
-/** The audit entries of a session after its sign-in. */
 export const auditOfSession = ({ db }: Pick<TestService, 'db'>, sessionId: string) =>
   selectAudit(db)
     .select(['action', 'outcome', 'actor', 'ip_address'])
@@ -38,7 +36,7 @@ export async function countLive(
   return rows[0]?.count ?? 0
 }
 
-/** Adds sessions like one, of a different member if given. */
+/** Adds copies of a session, for a different member if given. */
 export async function copySession(
   { db }: Pick<TestService, 'db'>,
   sessionId: string,

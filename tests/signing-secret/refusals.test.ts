@@ -3,7 +3,7 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../support/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-/** The list of a company's refused requests, which says more than the responses did. */
+/** The list of refused requests shows a company more than the responses did. */
 
 const service = await openTestService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
 
@@ -23,7 +23,7 @@ async function listFor(admin: Person): Promise<Row[]> {
   return (await service.call('/auth/webhook-secret/refusals', { method: 'GET', token })).body.refusals
 }
 
-/** Waits until so many requests are told. */
+/** Waits until the list counts this many requests. */
 async function toldTo(admin: Person, count: number): Promise<Row[]> {
   let rows: Row[] = []
   await expect
@@ -90,7 +90,7 @@ test('the list of refusals names the previous secret for a day (ASVS 16.2.5)', a
   const admin = await service.addCompany()
   const older = await service.newSecret(admin)
   const former = await service.newSecret(admin)
-  // The first instance remembers the secret that is then replaced.
+  // The first instance caches the secret, which is then replaced.
   expect((await service.send(admin.companyId, former, EVENT)).status).toBe(202)
   await service.newSecret(admin)
   for (const at of times(4, (n) => n % 2))
@@ -114,12 +114,12 @@ test('only the company sees its refusals, without text of the sender (ASVS 1.3.1
   await ingest(theirs.companyId, { 'webhook-id': '<script>alert(1)</script>' })
   expect(await toldTo(theirs, 1)).toMatchObject([{ webhookId: null }])
   expect(await listFor(ours)).toEqual([])
-  // Those of companies that do not exist are not stored.
+  // Refusals at companies that do not exist are not stored.
   const rows = await service.db.selectFrom('refused_requests').select('company_id').execute()
   expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
 })
 
-test("a flood adds ten rows a minute, beside the company's own refusals (ASVS 2.4.1, 15.2.2)", async () => {
+test("a flood adds ten rows a minute, apart from the company's own (ASVS 2.4.1, 15.2.2)", async () => {
   const admin = await service.addCompany()
   const secret = await service.newSecret(admin)
   const from = (network: string) => ({ 'x-forwarded-for': network })
@@ -131,11 +131,11 @@ test("a flood adds ten rows a minute, beside the company's own refusals (ASVS 2.
   await flood('203.0.113')
   await expect.poll(async () => (await listFor(admin)).length).toBe(10)
   await flood('198.51.100')
-  // More from networks that have a row count.
+  // More requests from networks with a row do count.
   const [first] = await toldTo(admin, 10)
   await Promise.all(times(10, () => ingest(admin.companyId, from(String(first?.['ipAddress'])))))
   expect(await toldTo(admin, 20)).toHaveLength(10)
-  // Signed, but not an event; and without a signature, from a network where one was valid.
+  // A signed request that is not an event, and an unsigned one from a network with a valid signature.
   await send('{', '192.0.2.8')
   await ingest(admin.companyId, from('192.0.2.7'))
   const own = (await toldTo(admin, 22)).filter(({ ipAddress }) => String(ipAddress).startsWith('192.0.2.'))

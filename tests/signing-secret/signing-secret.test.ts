@@ -19,7 +19,6 @@ const STATUS = '/auth/webhook-secret/status'
 const REGENERATE = '/auth/webhook-secret/regenerate'
 const EVENT = { type: 'a.b', data: {} }
 
-/** A company with an admin who is signed in. */
 async function openCompany(of = service) {
   const admin = await of.addCompany()
   const { accessToken: token } = await of.loginAs(admin)
@@ -44,7 +43,7 @@ async function seal({ companyId }: Person, sealed: string) {
   await row.set({ sealed_secret: sealed }).execute()
 }
 
-test('the status has the current version and its creator, never the secret (ASVS 14.2.6)', async () => {
+test("the secret's status has version and creator, never the secret (ASVS 14.2.6)", async () => {
   const { admin, status, regenerate } = await openCompany()
   const nothing = { configured: false, version: null, hint: null, createdBy: null, lastUsedAt: null }
   expect(await status()).toMatchObject(nothing)
@@ -72,7 +71,7 @@ test('the status has the current version and its creator, never the secret (ASVS
   }
 })
 
-test('the status has the last use of the current version', async () => {
+test("the secret's status has the last use of the current version", async () => {
   const { status, regenerate, send } = await openCompany()
   const { body: first } = await regenerate()
   const minute = () => new Date(Math.floor(service.clock.now() / 60_000) * 60_000).toISOString()
@@ -83,7 +82,7 @@ test('the status has the last use of the current version', async () => {
     expect(await lastUse()).toBe(minute())
     service.clock.advance(61)
   }
-  // An invalid signature is not a use.
+  // An invalid signature does not count as a use.
   const before = await lastUse()
   expect((await send(`whsec_${Buffer.alloc(32).toString('base64')}`)).status).toBe(401)
   expect(await lastUse()).toBe(before)
@@ -95,7 +94,7 @@ test('the status has the last use of the current version', async () => {
   expect(await lastUse()).toBe(minute())
 })
 
-test('a use that failed with 503 is recorded with the next', async () => {
+test('a use that failed with 503 is recorded with the next one', async () => {
   const service = await openTestService({ instances: 2, timeoutScale: 1 })
   const { admin, status, regenerate, send } = await openCompany(service)
   const { body: made } = await regenerate()
@@ -126,7 +125,7 @@ test('a session that ends while waiting gets no secret (ASVS 8.3.2, 15.4.2)', as
   expect((await rowOf(admin))?.version).toBe(1)
 })
 
-test('each regeneration makes 256 random bits, and an audit entry (ASVS 11.5.1, 16.3.3)', async () => {
+test('each regeneration creates 256 random bits and an audit entry (ASVS 11.5.1, 16.3.3)', async () => {
   const { admin, regenerate } = await openCompany()
   const occurredAt = new Date(service.clock.now())
   const made = [await regenerate(), await regenerate({}), await regenerate({ expectedVersion: 2 })].map(
@@ -159,7 +158,7 @@ test('a regeneration replaces only the expected version (ASVS 2.3.4)', async () 
   expect((await send(second.secret)).status).toBe(202)
 })
 
-test('concurrent regenerations make consecutive versions, and the last works (ASVS 2.3.4, 15.4.2)', async () => {
+test('concurrent regenerations create consecutive versions, and the last one works (ASVS 2.3.4, 15.4.2)', async () => {
   const { status, regenerate, send } = await openCompany()
   const answers = await Promise.all(times(20, (index) => regenerate({}, index % 2)))
   expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
@@ -172,7 +171,7 @@ test('concurrent regenerations make consecutive versions, and the last works (AS
 })
 
 test.each([0, 1])(
-  'only one concurrent regeneration replaces version %i (ASVS 15.4.2)',
+  'only one of several concurrent regenerations replaces version %i (ASVS 15.4.2)',
   async (expectedVersion) => {
     const { status, regenerate, send } = await openCompany()
     for (let version = 0; version < expectedVersion; version += 1) await regenerate()

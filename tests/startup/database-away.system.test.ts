@@ -11,7 +11,7 @@ import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { loginOf } from '../workers/service.ts'
 
-/** A service that starts before its database does. */
+/** The service starts before its database. */
 
 const testService = await openTestService()
 const { launch } = createServerProcesses(testService.url)
@@ -19,11 +19,11 @@ const { hostname, port } = new URL(testService.url)
 const database = { host: hostname, port: Number(port) }
 const SILENCE = { kind: 'stall', ways: ['to server', 'to client'] } as const
 
-/** The database at another place. */
+/** The database's URL at a different host or port. */
 const at = ({ host, port }: Place, others: Partial<Pick<URL, 'pathname' | 'username'>> = {}) =>
   Object.assign(new URL(testService.url), { host: `${host}:${port}`, ...others }).href
 
-test('the service waits for the database, and returns 503 while it is silent (ASVS 16.5.2)', async () => {
+test('the service waits for the database, returning 503 while it is silent (ASVS 16.5.2)', async () => {
   const [place, { env, address, ops }] = [await findPlace(), await findServicePlaces()]
   const service = await launch({ ...env, DATABASE_URL: at(place) })
   await service.told(/(Waiting for the database.*ECONNREFUSED)/)
@@ -68,14 +68,14 @@ test('the service waits for the database, and returns 503 while it is silent (AS
   expect(await service.exit).toEqual([0, null])
 })
 
-test('SIGTERM ends the wait for the database', async () => {
+test('SIGTERM ends the service while it waits for the database', async () => {
   const service = await launch({ DATABASE_URL: at(await findPlace()) })
   await service.told(/(Waiting for the database)/)
   service.child.kill('SIGTERM')
   expect(await service.exit).toEqual([0, null])
 })
 
-/** What the service says while it waits, and the reason that it gives to the operator. */
+/** Log lines during the wait, and the reason reported to the operator. */
 async function wait(url: string, patienceMs: number) {
   const connection = connect({ url, poolSize: 2 })
   const said: string[] = []
@@ -86,7 +86,7 @@ async function wait(url: string, patienceMs: number) {
   return { said, reason: explain(error) }
 }
 
-test('the wait ends with an explanation', async () => {
+test('the wait for the database ends with an explanation', async () => {
   const { said, reason } = await wait(at(await findPlace()), 700)
   expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
   expect(reason).toMatch(/^Cannot connect to the database: .*ECONNREFUSED.*Check DATABASE_URL/)

@@ -3,7 +3,7 @@ import { createServerProcesses, SERVER } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 import { addressesIn, until, workersOf } from '../workers/service.ts'
 
-/** Exceptions and rejections outside a request. Node's own report of one quotes the values in a database error. */
+/** Exceptions and rejections outside a request. Node's own report would quote the values in a database error. */
 
 const { url } = await openTestService()
 const { start } = createServerProcesses(url)
@@ -16,13 +16,13 @@ process.on('SIGUSR2', () => {
 })`
 
 test('exceptions and rejections are logged once, and end their process with 1 (ASVS 16.5.4)', async () => {
-  // Base64: stacks name the module.
+  // Base64, because stacks name the module.
   const module = `data:text/javascript;base64,${Buffer.from(ON_SIGNAL).toString('base64')}`
   const service = await start({ WORKERS: '2' }, undefined, [process.execPath, '--import', module, SERVER])
   const [victim = 0] = workersOf(service)
   process.kill(victim, 'SIGUSR2')
   await service.told(/"workerPid":\d+,"code":(1),/)
-  // The worker is replaced.
+  // A new worker has replaced it.
   await until(() => addressesIn(service).length === 3)
   const before = service.output()
   const fatal = before.match(/^.*"level":60.*$/gm)?.map((line) => JSON.parse(line))

@@ -19,7 +19,7 @@ import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** Starts that fail for a reason of the machine: one line for the operator names what to change. */
+/** If a start fails because of the machine, one line explains what the operator must change. */
 
 const run = promisify(execFile)
 const { url } = await openTestService()
@@ -58,7 +58,7 @@ test('migrations of a different version are refused', async () => {
   expect(await refusal()).toMatch(/0002-of-others is missing/)
 })
 
-/** Of a disk, 1 MB is too small for the files of Postgres, and 20 MB for its first database. */
+/** A disk of 1 MB is too small for Postgres's files, and one of 20 MB for its first database. */
 test.for(['1m', '20m'])('the embedded Postgres explains a full disk of %s', async (size, context) => {
   const folder = await openFolder()
   const mounting = run('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=711`, 'none', folder])
@@ -74,7 +74,7 @@ test.for(['1m', '20m'])('the embedded Postgres explains a full disk of %s', asyn
   )
 })
 
-test('a full disk is explained by where it is', () => {
+test('a full disk is reported with its location', () => {
   const ofDatabase = new pg.DatabaseError('could not extend file: No space left on device', 1, 'error')
   ofDatabase.code = '53100'
   const ofService = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
@@ -82,9 +82,9 @@ test('a full disk is explained by where it is', () => {
   expect(explain(ofService)).toMatch(/^The disk is full: [^\n]+\.$/)
 })
 
-test('an unknown database CA is explained with both settings for it', async () => {
+test('an unknown database CA is explained with both of its settings', async () => {
   const certificate = await makeCertificate()
-  // As Postgres begins TLS, which is as far as the client comes.
+  // Postgres starts TLS like this. The client gets no further.
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => {

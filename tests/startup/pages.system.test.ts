@@ -8,13 +8,13 @@ import { INHERITED } from '../support/environment.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The service serves the pages that were built of its own sources, or none. */
+/** The service serves pages built from its own sources, or none. */
 
 const project = resolve(import.meta.dirname, '../..')
 const { url } = await openTestService()
 const processes = createServerProcesses(url)
 
-/** The files of the project, without built pages. */
+/** The project's files without built pages. */
 async function checkOut({ isInstalled = true } = {}): Promise<string> {
   const folder = await openFolder()
   for (const part of ['src', 'scripts', 'package.json', 'tsconfig.json'])
@@ -37,7 +37,7 @@ async function expectNotBuilt(folder: string) {
   )
 }
 
-test('a start without built pages fails, unless they are elsewhere', async () => {
+test('a start without built pages fails, unless a different server has them', async () => {
   const folder = await checkOut()
   await expectNotBuilt(folder)
   const elsewhere = await launch(folder, { PAGES_URL: 'https://app.example.com' })
@@ -45,7 +45,7 @@ test('a start without built pages fails, unless they are elsewhere', async () =>
   expect((await fetch(`${address}/sign-in`, { headers: { accept: 'text/html' } })).status).toBe(404)
 })
 
-test('concurrent builds keep one whole build, which is only for its sources', async () => {
+test('concurrent builds keep one whole build, which fits only its sources', async () => {
   const folder = await checkOut()
   await Promise.all([build(folder), build(folder, '--before-start')])
   const dist = join(folder, 'dist')
@@ -58,9 +58,9 @@ test('concurrent builds keep one whole build, which is only for its sources', as
       .flatMap((name) => [`${name}.br`, `${name}.gz`])
       .sort(),
   )
-  // The page, its style, its script, and what watches over both; each three times, and their folder.
+  // The page, its style, its script, and the script that watches over both: three files each, and their folder.
   expect(files).toHaveLength(13)
-  // There is nothing more to do.
+  // Nothing is left to build.
   expect(await build(folder, '--before-start')).toEqual({ stdout: '', stderr: '' })
 
   await appendFile(join(folder, 'src/pages/styles/base.css'), 'p { margin: 0 }')
@@ -70,7 +70,7 @@ test('concurrent builds keep one whole build, which is only for its sources', as
   expect(await readdir(join(dist, first), { recursive: true })).toEqual(files)
 })
 
-test('a build without development packages says what to install', async () => {
+test('a build without development packages explains what to install', async () => {
   const folder = await checkOut({ isInstalled: false })
   await expect(build(folder)).rejects.toMatchObject({
     code: 1,

@@ -13,19 +13,19 @@ import { openFolder } from '../support/cleanup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The service behind PgBouncer as its package configures it, where the machine has it. */
+/** The service behind PgBouncer with its package's settings, if the machine has it. */
 
 const hasPgBouncer = spawnSync('pgbouncer', ['--version']).status === 0
 const testService = await openTestService()
 const admin = await testService.addCompany()
 const { launch } = createServerProcesses(testService.url)
 
-/** Starts PgBouncer in front of the database; returns the URL of the database behind it. */
+/** Starts PgBouncer in front of the database, and returns the URL of the database behind it. */
 async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> {
   const database = new URL(testService.url)
   const place = await findPlace()
   const folder = await openFolder()
-  // It refuses to run as root, and reads its files under the other account.
+  // PgBouncer refuses to run as root, so a different account must be able to read its files.
   await chmod(folder, 0o755)
   const users = join(folder, 'users.txt')
   const settings = join(folder, 'pgbouncer.ini')
@@ -64,7 +64,7 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     await (await openTestService({ url })).loginAs(admin)
   })
 
-  test('a start behind PgBouncer in transaction mode fails with what to do', async () => {
+  test('a start behind PgBouncer in transaction mode fails with an explanation', async () => {
     const service = await launch({ DATABASE_URL: await startPgBouncer('transaction') })
     expect(await service.exit).toEqual([1, null])
     expect(service.output()).toMatch(/pooler in transaction mode\. Set its pool mode to session\./)
@@ -78,7 +78,7 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     onTestFinished(() => ours.close())
     let isFirst = true
 
-    /** The first time, another client has the server of the first connection while the second one takes a server. */
+    /** The first time, a different client occupies the first connection's server while the second one takes a server. */
     async function transact<Result>(work: (tx: Transaction<Database>) => Promise<Result>): Promise<Result> {
       if (!isFirst) return await ours.db.transaction().execute(work)
       isFirst = false

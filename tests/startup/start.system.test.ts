@@ -9,7 +9,7 @@ import { openFolder } from '../support/cleanup.ts'
 const run = promisify(execFile)
 const scripts = resolve(import.meta.dirname, '../../scripts')
 
-/** Runs copies of the shell scripts where `node` is a program that says only its version and what it is given. */
+/** Runs copies of the shell scripts. Their `node` prints only its version and its arguments. */
 async function runWith(version: string, args: string[], env: Record<string, string> = {}) {
   const folder = await openFolder()
   const bin = join(folder, 'bin')
@@ -17,7 +17,7 @@ async function runWith(version: string, args: string[], env: Record<string, stri
   for (const name of ['start', 'with-node']) await cp(join(scripts, name), join(folder, 'scripts', name))
   const node = `#!/bin/sh\n[ "$1" = --version ] && echo ${version} && exit\necho "$UV_THREADPOOL_SIZE $*"\n`
   await writeFile(join(bin, 'node'), node, { mode: 0o755 })
-  // The tools that the script uses, but no Node.
+  // Has the tools that the script uses, but no Node.
   const PATH = `${bin}:/usr/bin:/bin`
   return await run('/bin/sh', args, { cwd: folder, env: { PATH, ...env } })
 }
@@ -26,7 +26,7 @@ const startWith = (version: string, env?: Record<string, string>) =>
   runWith(version, ['scripts/start', '--extra'], env)
 
 test.for(['v9.9.9', 'v22.23.1', 'v23.11.1', 'v26.5.0', 'v24.18.0-rc.1'])(
-  'Node %s is refused with what to do (ASVS 15.2.1)',
+  'Node %s is refused with an explanation (ASVS 15.2.1)',
   async (version) => {
     const [line22, line24, line26] = manifest.engines.node.match(/\d+\.\d+\.\d+/g) ?? []
     const refusal = {

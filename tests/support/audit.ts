@@ -1,6 +1,5 @@
 import type { TestService } from './test-service.ts'
 
-/** Selects from the audit entries, joined with their addresses. */
 export function selectAudit(db: TestService['db']) {
   return db.selectFrom((from) =>
     from
@@ -14,7 +13,7 @@ export function selectAudit(db: TestService['db']) {
   )
 }
 
-/** The entries of an action that a member did, or that are about them, oldest first. */
+/** Entries with this action by or about a member, oldest first. */
 export async function listAudit(db: TestService['db'], action: string, { userId }: { userId: string }) {
   return await selectAudit(db)
     .select(['actor', 'subject', 'outcome', 'details'])

@@ -10,7 +10,7 @@ export interface Options {
   user?: { id: string }
 }
 
-/** What is said in place of the truth. */
+/** False values, instead of the correct ones. */
 export interface Falsified {
   challenge?: string
   origin?: string
@@ -21,10 +21,10 @@ export interface Falsified {
   backupEligible?: boolean
   counter?: number
   algorithm?: number
-  /** Changes the public key, by its labels of COSE. */
+  /** Changes the public key by its COSE labels. */
   key?: (key: Map<number, unknown>) => Map<number, unknown>
   userHandle?: string | null
-  /** Changes the bytes of what is sent. */
+  /** Changes the sent bytes. */
   authenticatorData?: (bytes: Buffer) => Buffer
   attestationObject?: (bytes: Buffer) => Buffer
   signature?: (bytes: Buffer) => Buffer
@@ -41,7 +41,7 @@ const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).di
 const bytesOf = (text = '') => Buffer.from(text, 'base64url')
 const coseKey = (...labels: [number, unknown][]) => new Map(labels)
 
-/** New keys by algorithm (RFC 9053; RFC 8812), the public one as COSE has it. */
+/** New keys by algorithm (RFC 9053; RFC 8812), with the public key in COSE form. */
 const KINDS = {
   ES256() {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -106,7 +106,7 @@ export function createAuthenticator({
   return {
     id: base64url(credentialId),
 
-    /** Answers PublicKeyCredentialCreationOptionsJSON. */
+    /** Responds to PublicKeyCredentialCreationOptionsJSON. */
     create(options: Options, falsified: Falsified = {}) {
       handle = options.user?.id ?? null
       const clientDataJSON = clientData('webauthn.create', options.challenge, falsified)
@@ -144,7 +144,7 @@ export function createAuthenticator({
       }
     },
 
-    /** Answers PublicKeyCredentialRequestOptionsJSON. */
+    /** Responds to PublicKeyCredentialRequestOptionsJSON. */
     get(options: Options, falsified: Falsified = {}) {
       if (counts) counter += 1
       const clientDataJSON = clientData('webauthn.get', options.challenge, falsified)

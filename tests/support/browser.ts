@@ -7,33 +7,32 @@ import { codeIn } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import { openTestService, type Person } from './test-service.ts'
 
-/** The pages of a service in a real browser, and what they must not do. */
+/** Opens a service's pages in a real browser, and checks rules for every page. */
 
-/** A service whose pages a browser can use, with the mails that it sends. */
+/** A service whose pages a browser can open, with the emails that it sends. */
 export async function openPages() {
   const { origin, lead } = await openDoor()
   const mailbox = await openMailbox()
   const service = await openTestService({ env: { SMTP_URL: mailbox.url, PUBLIC_URL: origin } })
   for (const app of service.apps) lead(app.server)
-  /** Opens the page of the next link that is mailed to an address, as a click in the mail does. */
+  /** Opens the page of the next emailed link, like a click in the email. */
   async function openMailed(page: Page, address: string): Promise<{ token: string }> {
     for (;;) {
       const { email, token } = await mailbox.mailTo(address)
       const [link] = /http:\/\/localhost\S+/.exec(email.text ?? '') ?? []
-      // Notices have none.
+      // Notices have no link.
       if (link === undefined) continue
       await page.goto(link)
       return { token }
     }
   }
   const codeTo = async (address: string) => codeIn(await mailbox.mailTo(address, 'Your code for'))
-  /** Asks for the code that is mailed to an address, and gives it. */
+  /** Requests an emailed code, and enters it. */
   async function giveCodeTo(address: string, part: Part): Promise<void> {
     await press(part, 'Email me a code')
     await submit(part, { 'Code from the email': await codeTo(address) }, 'Continue')
   }
   const openPage = await openBrowser(origin)
-  /** A company whose admin is signed in. */
   async function openAdmin({ remembers = false } = {}) {
     const admin = await service.addCompany({ name: 'Acme' })
     const opened = await openPage()
@@ -43,7 +42,6 @@ export async function openPages() {
   return { origin, mailbox, service, openMailed, codeTo, giveCodeTo, openPage, openAdmin }
 }
 
-/** A page, or a part of it. */
 type Part = Page | Locator
 
 export const heading = (page: Page, name: string) =>
@@ -54,7 +52,7 @@ export const press = async (part: Part, ...names: string[]) => {
 }
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click()
 
-/** Signs in, also where another company is remembered. */
+/** Signs in, even if the page remembers a different company. */
 export async function enter(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
   const other = page.getByRole('button', { name: 'Not your company?' })
   const company = page.getByLabel('Company', { exact: true })
@@ -63,7 +61,7 @@ export async function enter(page: Page, { companyId, email, password }: Omit<Per
   await submit(page, { Company: companyId, Email: email, Password: password }, 'Sign in')
 }
 
-/** Opens the sign-in page, signs in, and waits for the page that follows. */
+/** Opens the sign-in page, signs in, and waits for the next page. */
 export async function signIn(
   page: Page,
   person: Omit<Person, 'userId'>,
@@ -75,7 +73,7 @@ export async function signIn(
   await heading(page, home)
 }
 
-/** All that a script of the page, or who looks into the browser later, finds of secrets. */
+/** Everywhere that scripts, or later users of the browser, could find secrets. */
 export async function tracesIn(page: Page): Promise<string> {
   const history = await page.context().newCDPSession(page)
   const { entries } = await history.send('Page.getNavigationHistory')
@@ -92,7 +90,6 @@ export async function fill(part: Part, values: Record<string, string>): Promise<
   )
 }
 
-/** Fills a form, and presses its button. */
 export async function submit(part: Part, values: Record<string, string>, button: string): Promise<void> {
   await fill(part, values)
   await press(part, button)
@@ -102,7 +99,7 @@ export async function type(field: Locator, value: string): Promise<void> {
   await typeAll([[field, value]])
 }
 
-/** The page may move the focus meanwhile: what is typed then goes elsewhere. */
+/** If the page moves the focus in between, the typed text goes to the wrong field. */
 async function typeAll(wanted: [Locator, string][]): Promise<void> {
   const typed = async () => {
     for (const [field, value] of wanted) await field.fill(value)
@@ -111,7 +108,7 @@ async function typeAll(wanted: [Locator, string][]): Promise<void> {
   await expect.poll(typed).toEqual(wanted.map(([, value]) => value))
 }
 
-/** A device whose user is known to it, and which keeps passkeys. What asks for one gets it at once. */
+/** A device that recognizes its user and stores passkeys. It responds to every request immediately. */
 export async function addDevice(page: Page) {
   const cdp = await page.context().newCDPSession(page)
   await cdp.send('WebAuthn.enable', { enableUI: false })
@@ -126,14 +123,14 @@ export async function addDevice(page: Page) {
     },
   })
   return {
-    /** From now on the user refuses, or is not the one that the device knows. */
+    /** After this, the user refuses, or is not the one that the device knows. */
     refuse: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false }),
     accept: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true }),
     passkeys: async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials,
   }
 }
 
-/** The device answers at once, also where passkeys are only offered. So those who press a button get no offer. */
+/** The device would respond immediately even to offers, so tests that press a button turn offers off. */
 export async function offerNothing(page: Page): Promise<void> {
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
 }
@@ -141,26 +138,23 @@ export async function offerNothing(page: Page): Promise<void> {
 let launched: Promise<Browser> | undefined
 
 async function openBrowser(origin: string) {
-  // All files of a worker share one, which ends with the worker: pages have contexts of their own.
+  // All files of a worker share one browser, because pages have their own contexts.
   launched ??= launchBrowser()
   const browser = await launched
 
-  /**
-   * Opens a page that shares nothing with others. Errors of scripts, refusals by the content security policy, and requests to
-   * other servers fail the test.
-   */
+  /** Opens an isolated page. Script errors, violations of the security policy, and foreign requests fail the test. */
   return async (options: BrowserContextOptions = {}) => {
     const context = await browser.newContext({ baseURL: origin, ...options })
-    // As long as other tests wait for what they are about.
+    // Not shorter than other waits in tests.
     context.setDefaultTimeout(100_000)
-    // Pages that stay open would go on asking the service.
+    // Open pages would continue to send requests.
     onTestFinished(() => context.close())
     const page: Page = await context.newPage()
     const faults: string[] = []
     onTestFinished(() => expect(faults).toEqual([]))
     page.on('pageerror', ({ message }) => faults.push(message))
     page.on('console', (message) => {
-      // The browser says this of every answer from 400 on, also of those that a page expects.
+      // The browser logs this for every response from 400 on, even expected ones.
       const isAnswer = message.text().startsWith('Failed to load resource')
       if (message.type() === 'error' && !isAnswer) faults.push(message.text())
     })
@@ -168,7 +162,7 @@ async function openBrowser(origin: string) {
       if (!request.url().startsWith(origin) && !/^(?:data|blob):/.test(request.url()))
         faults.push(request.url())
     })
-    // Only files, which are the same for everybody, may be kept.
+    // Only files may be cached, because they are the same for everyone.
     page.on('response', (response) => {
       const isKept = response.headers()['cache-control'] !== 'no-store'
       if (isKept && !response.url().startsWith(`${origin}/assets/`)) faults.push(`kept: ${response.url()}`)
@@ -177,10 +171,9 @@ async function openBrowser(origin: string) {
   }
 }
 
-/** The pages of those who are signed in. */
 export const SIGNED_IN = Object.keys(SIGNED_IN_PAGES)
 
-/** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
+/** Visits each page, and looks once it has loaded and its sections are unfolded. */
 export async function visit(
   page: Page,
   paths: string[],

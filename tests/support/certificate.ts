@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openFolder } from './cleanup.ts'
 
-/** A certificate of no CA for a server on a loopback address, and its key; the key is beside the file, where HAProxy finds it. */
+/** A self-signed certificate for a server on loopback. Its key is in the neighboring file, where HAProxy finds it. */
 export async function makeCertificate(address = '127.0.0.1') {
   const file = join(await openFolder(), 'certificate.pem')
   const ofKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${file}.key`]

@@ -6,14 +6,14 @@ import { promisify } from 'node:util'
 import { type Browser, chromium } from 'playwright-core'
 
 /**
- * A real browser: that of an npm package, or `CHROMIUM`. The package's comes with the libraries and fonts that it needs,
- * so a page looks and behaves the same on each machine.
+ * A real browser: from an npm package, or `CHROMIUM`. The package includes libraries and fonts, so pages look and
+ * behave the same on each machine.
  */
 
 const PACKAGE = resolve(import.meta.dirname, '../../node_modules/@sparticuz/chromium')
-/** Within the package, so that the browser of another release does not stay. */
+/** In the package's folder, so that an old release of the browser does not stay. */
 const UNPACKED = join(PACKAGE, 'unpacked')
-/** The package's own flags are for AWS Lambda, and let a page read what other origins answer. */
+/** The package's own flags are for AWS Lambda, and would let pages read responses from other origins. */
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -33,11 +33,11 @@ export async function launchBrowser(): Promise<Browser> {
   })
 }
 
-/** Unpacks the browser before the first test. The folder gets its name when all is in it. */
+/** Unpacks the browser before the first test. The folder gets its final name once it is complete. */
 export default async function setup(): Promise<void> {
   if (process.env['CHROMIUM'] || existsSync(UNPACKED)) return
   const folder = await mkdtemp(`${UNPACKED}-`)
-  // It unpacks into the folder for temporary files, and its libraries only on what it takes for AWS Lambda.
+  // The package unpacks into the folder for temporary files, and its libraries only where it detects AWS Lambda.
   const env = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' }
   const program = "import('@sparticuz/chromium').then((it) => it.default.executablePath())"
   await promisify(execFile)(process.execPath, ['--eval', program], { cwd: PACKAGE, env })

@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { afterAll, onTestFinished, TestRunner } from 'vitest'
 
 /**
- * Lets `act` run when the test has ended in which this is called, or else when all tests of the file or group have.
- * Vitest ignores `afterAll` within a test, and within `beforeAll`, where this does nothing either.
+ * Runs `act` after the current test, or otherwise after all tests of the file or group. Vitest ignores `afterAll`
+ * within a test and within `beforeAll`, so this has no effect in `beforeAll`.
  */
 export function whenDone(act: () => Promise<unknown>): void {
   if (TestRunner.getCurrentTest()) onTestFinished(async () => void (await act()))
   else afterAll(act)
 }
 
-/** An empty folder, until then. */
+/** An empty folder, deleted at the same time. */
 export async function openFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
   whenDone(() => rm(folder, { recursive: true, force: true }))

@@ -2,12 +2,12 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { inject } from 'vitest'
 
-/** Compares every response that a test receives with the OpenAPI document: its status, headers, type, code, and body. */
+/** Compares every response in tests with the OpenAPI document: its status, headers, type, code, and body. */
 
 export interface Answer {
   status: number
   headers: Record<string, string | string[] | undefined>
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows the form of the answer that it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the form of the response that it expects
   body: any
 }
 
@@ -20,7 +20,7 @@ interface Described {
   content?: Record<string, { examples?: Record<string, unknown> } | undefined>
 }
 
-/** They are not in every response of their status: not without a limit, and not in token mode. */
+/** Some responses lack these: those without a limit, and those in token mode. */
 const OPTIONAL_HEADERS = ['RateLimit', 'RateLimit-Policy', 'Set-Cookie']
 
 function createContract(json: string) {
@@ -34,7 +34,7 @@ function createContract(json: string) {
   }))
   const validators = new Map<string, ValidateFunction>()
 
-  /** Compiles each schema once, when it is first needed. */
+  /** Compiles each schema once, on first use. */
   function validatorOf(...place: string[]): ValidateFunction {
     const parts = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
     const pointer = parts.join('/')
@@ -63,7 +63,7 @@ function createContract(json: string) {
     const [type = ''] = String(headers['content-type']).split(';')
     const media = described.content?.[type]
     if (!media) return `it does not list the type ${type}`
-    // An example is named by its code, and by the status too where it is not the code's usual one.
+    // An example's name is its code, with the status if that is not the code's usual one.
     const codes = Object.keys(media.examples ?? {}).map((name) => name.replace(/_\d+$/, ''))
     if (status >= 400 && !codes.includes(body.code)) return `it does not list the code ${body.code}`
     if (typeof body === 'string') return undefined

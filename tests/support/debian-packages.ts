@@ -6,7 +6,7 @@ const NEEDED = readFileSync(resolve(import.meta.dirname, '../../.ci/packages'), 
   .trim()
   .split('\n')
 
-/** Names every missing package before the first test runs. @throws if one is missing */
+/** Checks all packages before the first test. @throws if one is missing */
 export default function setup(): void {
   const missing = NEEDED.filter((name) => !isInstalled(name))
   if (missing.length === 0) return

@@ -6,7 +6,7 @@ import { afterAll } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { openFolder } from './cleanup.ts'
 
-/** Clusters of Debian's Postgres, for what the embedded one has no programs for: standbys and dumps. */
+/** Clusters of Debian's Postgres, because the embedded one lacks the programs for standbys and dumps. */
 
 const BIN = '/usr/lib/postgresql/15/bin'
 const isRoot = process.getuid?.() === 0
@@ -15,7 +15,7 @@ const AS_POSTGRES = isRoot ? ['setpriv', '--reuid=postgres', '--regid=postgres',
 
 export type Cluster = Awaited<ReturnType<Awaited<ReturnType<typeof openClusters>>['start']>>
 
-/** Makes clusters in a folder of their own, which end with all tests of the file or group. */
+/** Creates clusters in their own folder. They end with all tests of the file or group. */
 export async function openClusters() {
   const folder = await openFolder()
   const running = new Set<string>()
@@ -35,7 +35,7 @@ export async function openClusters() {
     return join(folder, `data-${count}`)
   }
 
-  /** At once, as SIGKILL of the machine would. */
+  /** Immediately, like SIGKILL of the machine. */
   async function kill(data: string): Promise<void> {
     if (running.delete(data)) await run('pg_ctl', 'stop', '-D', data, '-m', 'immediate')
   }
@@ -44,7 +44,6 @@ export async function openClusters() {
     for (const data of running) await kill(data)
   })
 
-  /** Starts the server of a cluster that is there. */
   async function start(data: string) {
     const place = await findPlace()
     const settings = [
@@ -61,7 +60,7 @@ export async function openClusters() {
       ...place,
       kill: () => kill(data),
       promote: () => run('pg_ctl', 'promote', '-w', '-D', data),
-      /** A standby, which is not started. Returns where it is. */
+      /** Creates a standby without starting it. Returns its folder. */
       async copy() {
         const copy = newData()
         await run('pg_basebackup', ...at, '-D', copy, '-R', '-X', 'stream', '-c', 'fast')

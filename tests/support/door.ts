@@ -3,9 +3,9 @@ import type { Server } from 'node:http'
 import { createServer } from 'node:net'
 import { whenDone } from './cleanup.ts'
 
-/** One more listener of a service, which has its port before the service has its configuration. */
+/** An additional listener, whose port is known before the service is configured. */
 export async function openDoor() {
-  // As node:http accepts its own.
+  // The same options as node:http uses.
   const door = createServer({ allowHalfOpen: true, noDelay: true }).listen(0, '127.0.0.1')
   await once(door, 'listening')
   whenDone(async () => void door.close())

@@ -4,7 +4,7 @@ import { runStatement } from '../../scripts/kit/postgres.ts'
 import { whenDone } from './cleanup.ts'
 import { databaseUrl } from './postgres.ts'
 
-/** Creates a database without tables, and drops it when the test is done. Returns its URL. */
+/** Creates a database without tables, and drops it after the test. Returns its URL. */
 export async function createEmptyDatabase(options = ''): Promise<string> {
   const serverUrl = inject('serverUrl')
   const name = `gatehouse_${randomBytes(6).toString('hex')}`

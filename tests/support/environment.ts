@@ -1,9 +1,7 @@
-/** What all tests, and the processes that they start, have in common. */
-
-/** What such processes take over. */
+/** The only variables that started processes inherit. */
 const { PATH, NODE_COMPILE_CACHE } = process.env
 export const INHERITED = { PATH, NODE_COMPILE_CACHE }
 
 export const PASSWORD = 'correct horse battery'
-/** For those who change theirs. */
+/** The password of users who change theirs. */
 export const NEW_PASSWORD = 'a chosen password'

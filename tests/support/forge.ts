@@ -4,7 +4,7 @@ import { realSystem } from '../../src/system.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import type { Person, TestService } from './test-service.ts'
 
-/** Tokens made with the service's own keys, so that one that is refused is refused only for its defect. */
+/** Tokens signed with the service's own keys, so that a refused one is refused only for its defect. */
 
 export type Json = Record<string, unknown>
 
@@ -12,12 +12,12 @@ export interface Kind {
   /** The first two parts of a genuine token. */
   header: Json
   claims: Json
-  /** The third, by the key that the service signs this kind with. */
+  /** Signs with the service's key for this kind, which results in the third part. */
   sign(input: string): Buffer
 }
 
 interface Forgery {
-  /** Text and bytes are encoded as they are. */
+  /** Text and bytes are encoded unchanged. */
   header?: Json | string | Buffer
   payload?: Json | string | Buffer
   sign?: (input: string) => Buffer
@@ -42,7 +42,7 @@ export function signInput(input: string, signer: (input: string) => Buffer): str
   return `${input}.${signer(input).toString('base64url')}`
 }
 
-/** A token like the genuine ones of its kind but for what is given. */
+/** A token like the genuine ones of its kind, except for these parts. */
 export function forge(kind: Kind, { header, payload, sign: signer }: Forgery = {}): string {
   return signInput(
     `${encode(header ?? kind.header)}.${encode(payload ?? kind.claims)}`,
@@ -50,7 +50,7 @@ export function forge(kind: Kind, { header, payload, sign: signer }: Forgery = {
   )
 }
 
-/** Signs in and takes the session's tokens apart; the keys come from the database and the master key. */
+/** Signs in and splits the session's tokens. The keys come from the database and the master key. */
 export async function openForge(service: TestService, person: Person) {
   const { accessToken, refreshToken, session } = await service.loginAs(person)
   const [masterKey] = service.config.masterKeys

@@ -8,13 +8,13 @@ import type { Estimate } from '../../src/crypto/password-strength-thread.ts'
 import { NEW_PASSWORD, PASSWORD } from './environment.ts'
 import { startPostgres } from './postgres.ts'
 
-/** What all tests of a run share, made at the same time before the first of them. */
+/** Prepares concurrently what all tests of a run share. */
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** The documents of both listeners, as JSON. */
     openapi: { api: string; platform: string }
-    /** Of the passwords that most users have. */
+    /** For the passwords that most users have. */
     estimates: [password: string, estimate: Estimate][]
   }
 }
@@ -29,17 +29,17 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return stopPostgres
 }
 
-/** As those who start the service do. */
+/** Builds as people do who start the service. */
 async function buildPages(): Promise<void> {
   await promisify(execFile)(process.execPath, [resolve(import.meta.dirname, '../../scripts/build.ts')])
 }
 
 async function provideOpenApi(project: TestProject): Promise<void> {
-  // A linter refuses localhost and example.com.
+  // The linter refuses localhost and example.com.
   project.provide('openapi', await readOpenApi({ PUBLIC_URL: 'https://auth.gatehouse.test' }))
 }
 
-/** An estimate loads dictionaries, which takes a worker of tests most of a second. */
+/** An estimate loads dictionaries, which would take each test worker most of a second. */
 async function provideEstimates(project: TestProject): Promise<void> {
   const estimateOf = async (password: string): Promise<[string, Estimate]> => [
     password,

@@ -3,7 +3,7 @@ import type { TestService } from './test-service.ts'
 
 const LONG = 'Wolfeschlegelsteinhausenbergerdorffwelchevoralternwarengewissenhaftsch'
 
-/** A company with 500 members, whose names are long, and 5 000 entries in its audit log. Returns its admin. */
+/** A company with 500 members with long names, and 5,000 entries in its audit log. Returns its admin. */
 export async function addLargeCompany(service: TestService, members = 500) {
   const { db } = service
   const admin = await service.addCompany({ name: LONG })

@@ -1,8 +1,6 @@
 import { vi } from 'vitest'
 import type { TestService } from './test-service.ts'
 
-/** What a service writes to its log. */
-
 export type Line = Record<string, unknown>
 type Logging = Pick<TestService, 'logs'>
 
@@ -11,7 +9,7 @@ export function linesOf({ logs }: Logging): Line[] {
   return lines.map((line) => JSON.parse(line))
 }
 
-/** The lines that a request left. They are written after its answer is sent, so they may be a moment away. */
+/** The log lines of a request. They are written after the response, so they can arrive a moment later. */
 export async function linesAbout(
   service: Logging,
   answer: { headers: Record<string, unknown> } | undefined,

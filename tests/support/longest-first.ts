@@ -1,12 +1,12 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** What takes minutes, and what starts processes or browsers. */
+/** Files that take minutes, and files that start processes or browsers. */
 const LONG = [
   /\/(flood-test|fault-test|cluster)\//,
   /\/(load-test|workers|pages|startup|local|upgrade)\/|\/http\/shutdown\.|\/deploy\/proxy\./,
 ]
 
-/** The longest files first, so that none of them is the last to run, alone. In a new clone no times are known yet. */
+/** Runs the longest files first, so that no long one runs last. A new clone has no recorded times. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rankOf = ({ moduleId }: TestSpecification) =>

@@ -6,7 +6,7 @@ import type { TestService } from './test-service.ts'
 type Mail = 'mailbox_code' | 'email_change_code' | 'admin_code'
 type Service = Pick<TestService, 'db' | 'config' | 'clock' | 'getSession'>
 
-/** The code that proves the mailbox of a member, made as its mail is sent; without the mail, which few tests are about. */
+/** Creates the emailed code directly, as the sender of emails does. Few tests are about the email itself. */
 export async function mailedCodeOf(
   { db, config, clock, getSession }: Service,
   credential: { token?: string; cookie?: string },
@@ -18,7 +18,6 @@ export async function mailedCodeOf(
   return await issueCode({ db, system: clock, digests }, member, mail, clock.now())
 }
 
-/** The code that a mail shows. */
 export function codeIn({ email }: ReceivedMail): string {
   const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
   return `${one}${other}`

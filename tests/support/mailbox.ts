@@ -4,7 +4,7 @@ import { findPlace } from '../../scripts/kit/places.ts'
 import { normalizeEmail } from '../../src/http/email-address.ts'
 import { whenDone } from './cleanup.ts'
 
-/** A real SMTP server on loopback, and the mails that it has received. */
+/** A real SMTP server on loopback, and the emails that it has received. */
 
 type MailboxOptions = Partial<Pick<Parameters<typeof createMailServer>[0], 'onMessage' | 'refusals'>>
 
@@ -12,7 +12,6 @@ const MAX_WAIT_MS = 100_000
 
 export type Mailbox = Awaited<ReturnType<typeof startMailbox>>['mailbox']
 
-/** A mailbox for one file or test. */
 export async function openMailbox(options: MailboxOptions = {}): Promise<Mailbox> {
   const { mailbox, stop } = await startMailbox(options)
   whenDone(stop)
@@ -34,10 +33,9 @@ export async function startMailbox({ onMessage, refusals = {} }: MailboxOptions 
   })
   await server.start()
 
-  /** The mails that an address has received until now. */
   const mailsTo = (address: string) => mails.filter(({ recipients }) => recipients.includes(address))
 
-  /** Waits for the next mail to an e-mail, with these words in its subject; returns each mail once. */
+  /** Waits for the next email to an address with these words in its subject. Returns each email once. */
   async function mailTo(address: string, subject = ''): Promise<ReceivedMail> {
     for (const until = performance.now() + MAX_WAIT_MS; performance.now() < until; await sleep(20)) {
       const found = mailsTo(address).find((mail) => !taken.has(mail) && mail.email.subject?.includes(subject))

@@ -6,12 +6,12 @@ import { expect } from 'vitest'
 import { openFolder, whenDone } from './cleanup.ts'
 import { INHERITED } from './environment.ts'
 
-/** `npm start` without configuration, as in the quick start. */
+/** Runs `npm start` without configuration, as in the quick start. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const FREE_PORTS = { PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0' }
 
-/** A data folder in a place that the account of the embedded Postgres can pass. */
+/** A data folder that the account of the embedded Postgres can reach. */
 export async function newDataDir(): Promise<string> {
   const folder = await openFolder()
   whenDone(async () => {
@@ -21,7 +21,7 @@ export async function newDataDir(): Promise<string> {
   return join(folder, '.data')
 }
 
-/** Starts `npm start`; by script(1) it has a terminal, whose keys are the bytes that are written to it. */
+/** Runs `npm start`. With script(1) it has a terminal, whose keys are the bytes written to it. */
 export function npmStart(
   dataDir: string,
   [command = '', ...args]: string[],
@@ -31,7 +31,7 @@ export function npmStart(
     cwd: PROJECT,
     env: { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir, ...FREE_PORTS, ...variables },
     stdio: ['pipe', 'pipe', 'inherit'],
-    // A process group of its own, as a terminal or a supervisor gives it.
+    // Its own process group, as under a terminal or a supervisor.
     detached: true,
   })
   const texts: string[] = []
@@ -41,7 +41,6 @@ export function npmStart(
   return { child, exit: once(child, 'exit'), output, untilReady }
 }
 
-/** The processes that use a folder for their data. */
 export async function usersOf(folder: string): Promise<{ id: number; command: string }[]> {
   const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const processes = await Promise.all(

@@ -4,8 +4,6 @@ import { invite } from '../../src/operator/users.ts'
 import type { Mailbox } from './mailbox.ts'
 import { NEW_PASSWORD, PASSWORD, type Person, type TestService } from './test-service.ts'
 
-/** Registration, invitations and mailed tokens, for the tests that need them. */
-
 export type Purpose = 'verify' | 'reset' | 'invite'
 
 const SUBJECTS = { verify: 'Confirm your email', reset: 'Reset your password', invite: 'Your invitation' }
@@ -17,7 +15,7 @@ export const newEmail = () => {
 }
 
 export function useService(service: TestService, mailbox: Mailbox) {
-  /** A company that is registered but not verified, with the mailed token. */
+  /** A registered but unverified company, with the emailed token. */
   async function register(email = newEmail()): Promise<Person & { token: string }> {
     const { status, body } = await service.call('/auth/register', {
       json: { companyName: `Company of ${email}`, name: 'Ada', email, password: PASSWORD },
@@ -32,7 +30,6 @@ export function useService(service: TestService, mailbox: Mailbox) {
     if (status !== 200) throw new Error(`verification answered ${status}`)
   }
 
-  /** A company with an admin who can sign in. */
   async function join(email = newEmail()): Promise<Person> {
     const { token, ...person } = await register(email)
     await verify(token)
@@ -40,7 +37,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
     return person
   }
 
-  /** Resolves when no mail waits to be sent. */
+  /** Resolves once no email is queued. */
   async function allSent(): Promise<void> {
     const waiting = service.db
       .selectFrom('mail_outbox')
@@ -50,7 +47,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
     await vi.waitFor(async () => expect(await waiting.execute()).toEqual([]), { timeout: 100_000 })
   }
 
-  /** Requests a mail, one second later than the last request, and returns its token. */
+  /** Requests an email one second after the previous one, and returns its token. */
   async function tokenOf(purpose: Purpose, { companyId }: { companyId: string }, email = newEmail()) {
     service.clock.advance(1)
     if (purpose === 'invite') await invite(service.context, companyId, { email, role: 'viewer' })

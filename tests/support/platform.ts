@@ -1,7 +1,7 @@
 import { createClient } from '../../src/operator/platform.ts'
 import type { TestService } from './test-service.ts'
 
-/** Services of the platform, which ask about sessions. */
+/** Platform services, which check sessions. */
 
 export interface Client {
   id: string
@@ -10,7 +10,7 @@ export interface Client {
 
 export async function addClient(service: TestService, scopes = ['introspect']) {
   const client = await createClient(service.context, { name: 'risk', scopes })
-  // Each process reads the clients again once a second.
+  // Each process reads the clients once a second.
   service.clock.advance(1)
   return client
 }
@@ -21,13 +21,11 @@ export function basic({ id, secret }: Client): string {
 
 export const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 
-/** Asks about an access token or a cookie. */
 export function introspect(service: TestService, client: Client, token: string, at = 0) {
   const body = new URLSearchParams({ token }).toString()
   return service.ask('/introspect', { headers: { ...FORM, authorization: basic(client) }, body, at })
 }
 
-/** The headers of a client that reads events. */
 export async function addReader(service: TestService) {
   return { authorization: basic(await addClient(service, ['events:read'])) }
 }

@@ -24,7 +24,7 @@ const IN_MEMORY = '/dev/shm'
 
 export async function startPostgres(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(await fastFolder(), 'gatehouse-tests-'))
-  // If we are root, the account that Postgres runs under must be able to enter the folder.
+  // If the tests run as root, the account of Postgres must be able to enter the folder.
   await chmod(folder, 0o711)
   const { url, stop } = await startEmbeddedPostgres({
     dataDir: join(folder, 'data'),
@@ -32,7 +32,7 @@ export async function startPostgres(project: TestProject): Promise<() => Promise
     // Tests kill the service, never the machine, so they do not depend on flushed commits.
     settings: { fsync: 'off', synchronous_commit: 'off' },
   })
-  // Thousands of connections are opened, and each sign-in of theirs derives a key from the password.
+  // Tests open thousands of connections, and each one derives a key from the password.
   const { username, password } = new URL(url)
   await runStatement(url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
   const template = 'gatehouse_template'
@@ -50,8 +50,8 @@ export async function startPostgres(project: TestProject): Promise<() => Promise
 }
 
 /**
- * A file system in memory, if it has room. The tests create and drop hundreds of databases, of some 450 files each. On
- * ext4 that takes the longer, the more files were deleted in the last seconds: 60 to 300 ms a database, in place of 15.
+ * A file system in memory, if it has room. Tests create and drop hundreds of databases with some 450 files each.
+ * After many recent deletions, ext4 takes 60 to 300 ms a database instead of 15.
  */
 export async function fastFolder(): Promise<string> {
   const { bavail, bsize } = await statfs(IN_MEMORY).catch(() => ({ bavail: 0, bsize: 0 }))
@@ -64,7 +64,7 @@ export function databaseUrl(serverUrl: string, database: string): string {
   return url.href
 }
 
-/** Ends all connections to a database, and lets nobody connect. */
+/** Ends all connections to a database, and blocks new ones. */
 export async function cutOff(serverUrl: string, database: string): Promise<void> {
   await runStatement(serverUrl, `alter database ${database} allow_connections false`)
   await runStatement(
@@ -73,7 +73,7 @@ export async function cutOff(serverUrl: string, database: string): Promise<void>
   )
 }
 
-/** Makes a copy of a database, as it is at this moment, and returns its name. Who uses the database is cut off meanwhile. */
+/** Copies the database as it is now, and returns the copy's name. Cuts off its users while it copies. */
 export async function copyDatabase(serverUrl: string, database: string): Promise<string> {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   try {

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 
-/** Holds an answer to the form of all errors: problem details (RFC 9457) with all of our members and no other. */
+/** Checks that an error response is a problem (RFC 9457) with all of our members and no other. */
 export function expectProblem(
   { status, headers, body }: { status: number; headers: Record<string, unknown>; body: unknown },
   expected: readonly [status: number, code: string],
@@ -26,7 +26,7 @@ export function expectProblem(
   })
 }
 
-/** Holds an answer to the refusal of one field. */
+/** Checks that a response refuses exactly one field. */
 export function expectField(answer: Parameters<typeof expectProblem>[0], path: string): void {
   expectProblem(answer, [400, 'invalid_request'])
   const { errors } = answer.body as { errors: { path: string }[] }

@@ -6,7 +6,7 @@ import { INHERITED } from './environment.ts'
 
 const SCRIPTS = resolve(import.meta.dirname, '../../scripts')
 
-/** Starts a file of scripts/, or one with an absolute path, with these variables; `ended` has what it wrote. */
+/** Starts a file of scripts/, or one with an absolute path, with these variables. `ended` resolves with its output. */
 export function startProgram(file: string, args: string[], variables: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, [resolve(SCRIPTS, file), ...args], {
     env: { ...INHERITED, ...variables },

@@ -3,12 +3,12 @@ import { expect } from 'vitest'
 import type { Database } from '../../src/database/schema.ts'
 import { countWaiting } from './test-service.ts'
 
-/** The row that a race is about. */
+/** The row that the race is about. */
 type Held =
   | { table: 'users'; companyId: string; userId: string }
   | { table: 'invitations'; companyId: string; email: string }
 
-/** Starts the acts while the row is held, and lets them go when all of them wait, and `meanwhile` has run: in their order. */
+/** Starts the acts while the row is locked. Releases them in order once all wait and `meanwhile` has run. */
 export async function releaseTogether<Result>(
   db: Kysely<Database>,
   { table, companyId, ...key }: Held,

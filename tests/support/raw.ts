@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 
-/** Requests as bytes on a socket of their own, for what no HTTP client would send. */
+/** Sends requests as bytes, because no HTTP client would send some of them. */
 
 export interface RawAnswer {
   status: number
@@ -8,22 +8,22 @@ export interface RawAnswer {
   body: string
 }
 
-/** `from` is the address that the connection comes from, such as 127.0.0.2. */
+/** `from` is the connection's source address, such as 127.0.0.2. */
 export function open(address: string, from?: string): Socket {
   const { hostname, port } = new URL(address)
-  // The server may close before it has read everything; what it answered counts nevertheless.
+  // The server may close before it has read everything. Its response still counts.
   const target = { port: Number(port), host: hostname, ...(from && { localAddress: from }) }
   return connect(target).on('error', () => {})
 }
 
-/** Sends bytes, and resolves with all answers once the server has closed the connection. */
+/** Sends bytes, and resolves with all responses once the server has closed the connection. */
 export function exchange(address: string, bytes: string | Buffer): Promise<RawAnswer[]> {
   const socket = open(address)
   socket.write(bytes)
   return answersOn(socket)
 }
 
-/** All answers on a connection, once the server has closed it. */
+/** All responses on a connection, once the server has closed it. */
 export async function answersOn(socket: Socket): Promise<RawAnswer[]> {
   const chunks: string[] = []
   socket.setEncoding('latin1').on('data', (chunk: string) => chunks.push(chunk))
@@ -32,7 +32,7 @@ export async function answersOn(socket: Socket): Promise<RawAnswer[]> {
   return parseAnswers(chunks.join(''))
 }
 
-/** Splits what came over one connection into its answers (RFC 9112, section 6). */
+/** Splits the bytes of a connection into responses (RFC 9112, section 6). */
 function parseAnswers(text: string): RawAnswer[] {
   if (text === '') return []
   const [, status, fields = '', rest = ''] =

@@ -15,13 +15,11 @@ import {
   useSharedService,
 } from './test-service.ts'
 
-/** Members with second factors. */
-
 export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 export type Credential = { token?: string; cookie?: string }
 
-/** The code of an authenticator app at a time in milliseconds. */
+/** An authenticator app's code at a time in milliseconds. */
 export function codeAt(secret: string, now: number): string {
   return TOTP.generate({ secret: Secret.fromBase32(secret), timestamp: now })
 }
@@ -33,20 +31,18 @@ export const claimsOf = (token: string) => decode(partsOf(token)[1])
 
 export const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 
-/** An answer that must be a success. */
+/** Throws unless the response is a success. */
 export async function must(answering: Promise<Answer>) {
   const answer = await answering
   if (answer.status >= 300) throw new Error(`answered ${answer.status} ${JSON.stringify(answer.body)}`)
   return answer.body
 }
 
-/** The shared service. */
 export async function useFactorService() {
   const { service, mailbox } = await useSharedService()
   return { ...service, mailbox, ...actsOn(service) }
 }
 
-/** A service with its own database. */
 export async function openFactorService(options: Parameters<typeof openTestService>[0] = {}) {
   const mailbox = await openMailbox()
   const service = await openTestService({ ...options, env: { SMTP_URL: mailbox.url, ...options.env } })
@@ -62,19 +58,19 @@ function actsOn(service: TestService) {
     code: codeAt(secret, service.clock.now() + later),
   })
 
-  /** The wrong codes of a member in a row. */
+  /** A member's wrong codes in a row. */
   async function wrongCodesOf({ userId }: { userId: string }): Promise<number> {
     const users = service.db.selectFrom('users').select('wrong_codes').where('user_id', '=', userId)
     return (await users.executeTakeFirstOrThrow()).wrong_codes
   }
 
-  /** What only the first factor needs. */
+  /** Only the first factor requires the emailed code. */
   async function mailCodeIfNeeded(credential: Credential): Promise<{ mailCode?: string }> {
     const { mailCodeRequired } = await must(call('/auth/second-factors', { method: 'GET', ...credential }))
     return mailCodeRequired ? { mailCode: await mailedCodeOf(service, credential, 'mailbox_code') } : {}
   }
 
-  /** An authenticator app that waits for its first code. */
+  /** An authenticator app that is not confirmed yet. */
   async function beginTotp(credential: Credential, body?: object) {
     const json = body ?? (await mailCodeIfNeeded(credential))
     return await must(call('/auth/second-factors/totp', { ...credential, json }))
@@ -87,11 +83,11 @@ function actsOn(service: TestService) {
       at,
     })
 
-  /** Adds an authenticator app to the account of a session, and returns its secret and the first recovery codes. */
+  /** Adds an authenticator app with a session's credential. Returns its secret and the first recovery codes. */
   async function addTotp(credential: Credential, body?: object) {
     const { id, secret } = await beginTotp(credential, body)
     const confirmed = await must(confirmTotp(credential, { id, secret }))
-    // The next code is that of the next step.
+    // Each step has one code.
     service.clock.advance(30)
     return { id, secret, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
   }
@@ -109,14 +105,13 @@ function actsOn(service: TestService) {
     return { id: id as string, recoveryCodes: recoveryCodes as string[] | undefined, authenticator }
   }
 
-  /** A member without a factor, and a session of theirs. */
   async function signedIn(company: { companyId: string }, role = 'viewer') {
     const person = await service.addUser(company, role)
     const { accessToken, refreshToken } = await service.loginAs(person)
     return { ...person, token: accessToken as string, refreshToken: refreshToken as string }
   }
 
-  /** A member who signs in with an authenticator app, and a session of theirs. */
+  /** A member who signs in with an authenticator app, and their session. */
   async function personWithTotp(company: { companyId: string }, role = 'viewer') {
     const person = await signedIn(company, role)
     return { ...person, ...(await addTotp({ token: person.token })) }
@@ -127,7 +122,7 @@ function actsOn(service: TestService) {
     return { ...person, ...(await addPasskey({ token: person.token })) }
   }
 
-  /** Gives the right password; the answer asks for the second factor. */
+  /** Sends the correct password. The response requires the second factor. */
   async function begin(person: Omit<Person, 'userId'>, options: Parameters<typeof service.login>[1] = {}) {
     const answer = await service.login(person, options)
     expect([answer.status, answer.body.code]).toEqual([401, 'second_factor_required'])
@@ -137,7 +132,6 @@ function actsOn(service: TestService) {
   const complete = (json: object, options: Parameters<typeof call>[1] = {}) =>
     call('/auth/login/second-factor', { json, ...options })
 
-  /** Signs in with the code of this moment. */
   async function signInByTotp(
     person: Omit<Person, 'userId'> & { secret: string },
     options: Parameters<typeof service.login>[1] = {},
@@ -148,11 +142,11 @@ function actsOn(service: TestService) {
     return answer
   }
 
-  /** Signs in with that code by cookie, and returns the cookie's value. */
+  /** Does the same in cookie mode, and returns the cookie's value. */
   const cookieByTotp = async (person: Parameters<typeof signInByTotp>[0]) =>
     cookieFrom(await signInByTotp(person, { headers: COOKIE_MODE }))
 
-  /** Signs in without a password, with options of instance `from`. */
+  /** Signs in without a password, with options from instance `from`. */
   async function signInByPasskey(
     { authenticator }: { authenticator: Authenticator },
     { from = 0, at = 0 } = {},
@@ -167,7 +161,7 @@ function actsOn(service: TestService) {
     return must(call('/auth/password/change', { token, json }))
   }
 
-  /** The session of a credential has ended for this reason, also on the other instance. */
+  /** The session has ended for this reason, even on the second instance. */
   const expectEnded = async (credential: Credential, reason: string) =>
     expect(await service.getSession({ ...credential, at: 1 })).toMatchObject({
       status: 401,
@@ -177,7 +171,7 @@ function actsOn(service: TestService) {
   const removeFactor = (id: string, token: string, at = 0) =>
     call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
-  /** A service account, which the admin of a session creates. */
+  /** A service account, created with an admin's token. */
   async function addServiceAccount({ companyId }: { companyId: string }, token: string) {
     const json = { name: 'Billing', role: 'developer' }
     const account = await must(call('/auth/members', { token, json }))

@@ -7,11 +7,11 @@ import { openFolder } from './cleanup.ts'
 import { INHERITED } from './environment.ts'
 import { MASTER_KEYS } from './test-service.ts'
 
-/** The service as a process of its own, on the database of a test service. */
+/** The service runs as its own process, on a test service's database. */
 
 export const SERVER = resolve(import.meta.dirname, '../../src/process/server.ts')
 
-/** All of these tests hold for any number of workers. */
+/** These tests apply to any number of workers. */
 const WORKERS = process.env['WORKERS'] ?? '1'
 
 type ServerProcess = ReturnType<typeof createServerProcesses>
@@ -25,7 +25,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
   })
   const folder = openFolder()
 
-  /** Starts a process with these variables, and does not wait for it. */
+  /** Starts a process with these variables without waiting for it. */
   async function launch(
     env: Record<string, string> = {},
     stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
@@ -53,7 +53,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
     }
     const output = () => texts.join('')
     const hasEnded = () => (child.exitCode ?? child.signalCode) !== null
-    /** Resolves with what `find` finds in the output, once it does. */
+    /** Resolves once `find` returns something for the output. */
     const until = <T>(find: (output: string) => T | undefined) =>
       vi.waitUntil(
         () => {
@@ -63,12 +63,11 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
         },
         { timeout: 100_000 },
       )
-    /** Resolves with the first group of the pattern. */
     const told = (pattern: RegExp) => until((text) => pattern.exec(text)?.[1])
     return { child, exit: once(child, 'exit'), until, told, output }
   }
 
-  /** Starts a process and waits until each of its workers has told where it listens. */
+  /** Starts a process and waits until each of its workers has logged its addresses. */
   async function start(env: Record<string, string> = {}, stdio?: StdioOptions, command?: string[]) {
     const service = await launch(env, stdio, command)
     const workers = Number(env['WORKERS'] ?? WORKERS)

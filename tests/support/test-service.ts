@@ -27,12 +27,10 @@ import { databaseUrl } from './postgres.ts'
 export type { Answer } from './contract.ts'
 export { NEW_PASSWORD, PASSWORD } from './environment.ts'
 
-/** Running services for tests, built as in server.ts: one that most files share, and ones with their own database. */
+/** Running services for tests, built as in server.ts. Most files share one. Others have their own database. */
 
 export interface Clock extends System {
-  /**
-   * Lets time pass for all instances that share the clock, or puts the clock back. Otherwise the clock stands still.
-   */
+  /** Moves time for all instances that share the clock, or sets it back. Otherwise the clock stands still. */
   advance(seconds: number): void
 }
 
@@ -56,13 +54,12 @@ interface Call {
   token?: string | undefined
   /** The value of the session cookie. */
   cookie?: string
-  /** Those that are undefined are left out. */
+  /** Undefined headers are left out. */
   headers?: Answer['headers']
-  /** Sent as JSON. */
   json?: unknown
-  /** Sent as it is. */
+  /** Sent unchanged. */
   body?: string | Buffer
-  /** The index of the instance that receives the request; the first by default. */
+  /** The index of the instance that receives the request, by default the first. */
   at?: number
 }
 
@@ -81,7 +78,7 @@ export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const estimates = new Map(
   inject('estimates').map(([password, estimate]) => [password, Promise.resolve(estimate)]),
 )
-/** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
+/** The least work that argon2 allows. Tests of hashing and sign-in use the service's parameters. */
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 const sharedHasher = await createCheapHasher()
 const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
@@ -92,7 +89,7 @@ export async function createCheapHasher(concurrency?: number, maxWaiting?: numbe
   return Object.assign(hasher, { admit: (applicant: Applicant) => estimatingOnce(admit(applicant)) })
 }
 
-/** Nearly all users of tests have one password, so it is hashed once. */
+/** Nearly all test users share one password, so it is hashed once. */
 async function createOperatorHasher(parameters?: HashParameters) {
   const hasher = await createPasswordHasher(parameters)
   const known = await hasher.hash(PASSWORD)
@@ -101,8 +98,8 @@ async function createOperatorHasher(parameters?: HashParameters) {
 }
 
 /**
- * Estimates each password once, unless it contains a hint: it takes long, because estimates have the lowest priority.
- * Tests of the estimates themselves use a hasher of their own.
+ * Estimates each password once, unless it contains a hint. Estimates take long, because they have the lowest
+ * priority. Tests of the estimates use their own hasher.
  */
 function estimatingOnce(hasher: PasswordHasher): PasswordHasher {
   async function estimate(password: string, hints: string[]) {
@@ -116,7 +113,7 @@ function estimatingOnce(hasher: PasswordHasher): PasswordHasher {
   return { ...hasher, estimate }
 }
 
-/** One with the parameters of the service's. */
+/** A hasher with the same parameters as the service's. */
 function operatorHasherOf(hasher: LimitedHasher): PasswordHasher {
   const { isOutdated } = hasher.admit({ network: 'operator', isKnown: true })
   const found = operatorHashers.find(({ known }) => !isOutdated(known))
@@ -167,20 +164,20 @@ interface TestServiceOptions {
   env?: Record<string, string>
   /** Variables that differ from `env`, by the index of the instance. */
   envs?: Record<string, string>[]
-  /** A clock for each instance; by default they share one. */
+  /** A clock for each instance. By default, they share one. */
   clocks?: Clock[]
-  /** Shared by the instances; by default, all services of a test file share a cheap one. */
+  /** Shared by the instances. By default, all services of a test file share a cheap one. */
   hasher?: LimitedHasher
   /**
-   * How many times as long as usual requests wait for connections, locks and statements. A race that a test arranges must not end
-   * because the machine is busy; a test of the waits themselves needs 1.
+   * Multiplies the waits of requests for connections, locks, and statements. A busy machine must not end a race that
+   * a test arranges. Tests of the waits themselves use 1.
    */
   timeoutScale?: number
-  /** How long a request can take. A busy machine takes long. */
+  /** The longest duration of a request, because a busy machine is slow. */
   answerWithinMs?: number
-  /** The name of the database that it starts with a copy of; one without companies by default. */
+  /** The name of the database to copy, by default one without companies. */
   template?: string
-  /** A database that is there, and stays, in place of a copy. */
+  /** An existing database to use instead of a copy. It is not dropped. */
   url?: string
 }
 
@@ -194,8 +191,8 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
 let shared: ReturnType<typeof startSharedService> | undefined
 
 /**
- * The service of this worker, with two instances and a mailbox, for files that need no options. Companies are isolated
- * from one another, so its tests share all the rest. Its clock only moves forward.
+ * This worker's service, with two instances and a mailbox, for files that need no options. Companies are isolated, so
+ * its tests share everything else. Its clock only moves forward.
  */
 export async function useSharedService() {
   shared ??= startSharedService()
@@ -231,7 +228,7 @@ async function startTestService({
   const url = given ?? databaseUrl(serverUrl, name)
   if (!given) {
     await runStatement(serverUrl, `create database ${name} template ${template} strategy file_copy`)
-    // A copy counts as restored.
+    // A copied database counts as restored.
     await runStatement(url, 'select begin_event_era(timeline) from event_feed')
   }
   const clock = createClock()
@@ -308,7 +305,7 @@ async function startTestService({
     return answer
   }
 
-  /** Sends a request to a path of the platform's listener. */
+  /** Sends a request to a path of the platform listener. */
   const ask = async (path: string, options: Call = {}) => {
     const answer = await exchange(`${instanceAt(options.at).platformAddress}${path}`, options)
     checkPlatform(options.method ?? 'POST', path, answer)
@@ -334,14 +331,13 @@ async function startTestService({
     return { status, headers: given, body: isJson && text !== '' ? JSON.parse(text) : text }
   }
 
-  /** The value of the first instance's metric, such as `gatehouse_mail_waiting`; NaN while it has none. */
+  /** The value of a metric of the first instance, such as `gatehouse_mail_waiting`, or NaN. */
   async function metric(name: string): Promise<number> {
     const lines = (await first?.registry.metrics())?.split('\n')
     return Number(lines?.find((line) => line.startsWith(`${name} `))?.slice(name.length))
   }
 
   let count = 0
-  /** Creates a company and returns its admin. */
   async function addCompany(
     options: { plan?: string; name?: string; adminName?: string } = {},
   ): Promise<Person> {
@@ -375,14 +371,14 @@ async function startTestService({
   const login = ({ companyId, email, password }: Omit<Person, 'userId'>, options: Call = {}) =>
     call('/auth/login', { json: { companyId, email, password }, ...options })
 
-  /** Signs in and returns the body of the answer; throws if sign-in is refused. */
+  /** Signs in and returns the response's body. Throws if the sign-in is refused. */
   async function loginAs(person: Omit<Person, 'userId'>, options: Call = {}) {
     const answer = await login(person, options)
     if (answer.status !== 200) throw new Error(`sign-in answered ${answer.status} ${answer.body.code}`)
     return answer.body
   }
 
-  /** Signs in by cookie, as a browser does, and returns the value of the cookie. */
+  /** Signs in by cookie, as a browser does, and returns the cookie's value. */
   async function cookieOf(person: Person, options: Call = {}): Promise<string> {
     const { headers } = await login(person, { headers: { 'x-session-mode': 'cookie' }, ...options })
     const [, value] = /^__Host-session=([^;]+)/.exec(String(headers['set-cookie'])) ?? []
@@ -397,10 +393,8 @@ async function startTestService({
       ...options,
     })
 
-  /** Reads the session of a credential. */
   const getSession = (credential: Call) => call('/auth/session', { method: 'GET', ...credential })
 
-  /** Regenerates the signing secret and returns it. */
   async function newSecret(admin: Person): Promise<string> {
     const { accessToken } = await loginAs(admin)
     const { body } = await call('/auth/webhook-secret/regenerate', { token: accessToken })
@@ -442,7 +436,7 @@ async function startTestService({
     platformAddresses: running.map(({ platformAddress }) => platformAddress),
     apps: running.map(({ app }) => app),
     platforms: running.map(({ platform }) => platform),
-    /** Of mail. */
+    /** Senders of emails. */
     senders: running.map(({ mail }) => mail),
     connections: running.map(({ connection }) => connection),
     registries: running.map(({ registry }) => registry),

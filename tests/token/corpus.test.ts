@@ -6,8 +6,8 @@ import { addClient, introspect } from '../support/platform.ts'
 import { type Answer, useSharedService } from '../support/test-service.ts'
 
 /**
- * Tokens that must not pass, each at one guard. All but the tampered ones are signed by the service's own key, and the
- * same token without its defect passes. http/access.test.ts shows which routes stand behind the guards.
+ * One guard must reject each of these tokens. Except for the tampered ones, they are signed by the service's own key,
+ * and the same token without its defect is accepted. http/access.test.ts covers which routes have the guards.
  */
 
 const { service } = await useSharedService()
@@ -21,7 +21,7 @@ const colleaguesSession = (await service.loginAs(colleague)).session.id
 const now = Math.floor(service.clock.now() / 1000)
 
 type Row = [name: string, token: string]
-/** What is wrong by its name, as many as fit on a line. */
+/** Wrong values by name, several on a line. */
 type Wrong<Value> = Record<string, Value>[]
 const listed = <Value>(wrong: Wrong<Value>) => wrong.flatMap((some) => Object.entries(some))
 
@@ -43,7 +43,7 @@ const signNothing = () => Buffer.alloc(0)
 const publicKey = createPublicKey(forgery.privateKey)
 const attackersJwk = keyOfAnotherService.publicKey.export({ format: 'jwk' })
 
-/** The claims as text, with one of them replaced by what JSON.stringify would not write. */
+/** The claims as text, with one replaced by text that JSON.stringify would not write. */
 function rawClaims({ claims }: Kind, name: string, raw: string): string {
   return JSON.stringify({ ...claims, [name]: 'here' }).replace('"here"', raw)
 }
@@ -59,7 +59,7 @@ function without(object: Json, name: string): Json {
   return others
 }
 
-/** ASVS 9.1.2: only the one algorithm of the kind. */
+/** ASVS 9.1.2: only the kind's own algorithm. */
 function wrongAlgorithms(kind: Kind, other: Kind): Row[] {
   const [own, others] = [String(kind.header['alg']), other.header['alg']]
   const algs = ['none', 'NoNe', '', 256, null, [own], own.toLowerCase(), 'HS512', 'RS256', 'ES384', others]
@@ -76,7 +76,7 @@ function wrongAlgorithms(kind: Kind, other: Kind): Row[] {
     ['alg HS512 and its signature', withHeader(kind, { alg: 'HS512' }, signHs512)],
     ["the other kind's signature", forge(kind, { sign: other.sign })],
     ["the other kind's alg and signature", withHeader(kind, { alg: others }, other.sign)],
-    ['a signature of another service', forge(kind, { sign: signEs256() })],
+    ['a signature by a different service', forge(kind, { sign: signEs256() })],
     ['a MAC with a key of zeros', forge(kind, { sign: signHmac(Buffer.alloc(32)) })],
     ['a signature of zeros', forge(kind, { sign: () => Buffer.alloc(kind === access ? 64 : 32) })],
     ['a signature in DER', forge(kind, { sign: signDer })],
@@ -101,7 +101,7 @@ function publicKeyAsSecret(kind: Kind): Row[] {
   })
 }
 
-/** ASVS 9.1.3: the key is the service's, whatever the header says; ASVS 9.2.2: so is the type. */
+/** Key and type are the service's, whatever the header says (ASVS 9.1.3, 9.2.2). */
 function wrongHeaders(kind: Kind, other: Kind): Row[] {
   const { alg, typ, kid } = kind.header
   const added: Wrong<Json> = [
@@ -124,9 +124,9 @@ function wrongHeaders(kind: Kind, other: Kind): Row[] {
     ["an attacker's jwk and signature", withHeader(kind, { alg: 'ES256', jwk: attackersJwk }, signEs256())],
     ["the other kind's header", forge(kind, { header: other.header })],
     ["the other kind's header and signature", forge(kind, { header: other.header, sign: other.sign })],
-    ['a header in another order', forge(kind, { header: { kid, typ, alg } })],
+    ['a header in a different order', forge(kind, { header: { kid, typ, alg } })],
     ['a header with spaces', forge(kind, { header: text.replaceAll(',', ', ') })],
-    ['a header that says alg twice', forge(kind, { header: text.replace('{', '{"alg":"none",') })],
+    ['a header with alg twice', forge(kind, { header: text.replace('{', '{"alg":"none",') })],
     ['a header that is a list', forge(kind, { header: `[${text}]` })],
     ['a header that is null', forge(kind, { header: 'null' })],
     ['a header that is not JSON', forge(kind, { header: text.slice(1) })],
@@ -134,22 +134,22 @@ function wrongHeaders(kind: Kind, other: Kind): Row[] {
   ]
 }
 
-/** ASVS 9.2.3, 9.2.4: who issued it, to whom, about whom. */
+/** Issuer, audience, and subject (ASVS 9.2.3, 9.2.4). */
 function wrongClaims(kind: Kind, other: Kind): Row[] {
   const unknown = randomUUID()
   const { iss, aud } = kind.claims
   const wrong: [name: string, values: Record<string, unknown>][] = [
-    ['iss', { 'of another service': 'https://attacker.example/api', 'with a slash more': `${iss}/` }],
+    ['iss', { 'of a different service': 'https://attacker.example/api', 'with an extra slash': `${iss}/` }],
     ['iss', { 'without its path': service.config.publicUrl, 'in a list': [iss] }],
-    ['aud', { 'of the other kind': other.claims['aud'], 'of another service': 'other', empty: '' }],
+    ['aud', { 'of the other kind': other.claims['aud'], 'of a different service': 'other', empty: '' }],
     ['aud', { 'in a list': [aud], 'among others': [aud, 'other'] }],
     ['sub', { 'of a colleague': colleague.userId, 'of a stranger': stranger.userId, 'of no user': unknown }],
     ['sub', { 'in capitals': admin.userId.toUpperCase(), 'that is an email': admin.email, 'a number': 1 }],
-    ['cid', { 'of another company': stranger.companyId, 'of no company': unknown, 'a number': 1 }],
-    ['cid', { 'that is not an id': 'company' }],
+    ['cid', { 'of a different company': stranger.companyId, 'of no company': unknown, 'a number': 1 }],
+    ['cid', { 'that is not an ID': 'company' }],
     ['sid', { "of a colleague's session": colleaguesSession, 'of no session': unknown, 'a number': 1 }],
     ['sid', { 'with a quote': `${forgery.sessionId}'` }],
-    ['jti', { empty: '', 'a number': 1, 'that is not an id': 'id' }],
+    ['jti', { empty: '', 'a number': 1, 'that is not an ID': 'id' }],
   ]
   const ofOneKind: typeof wrong =
     kind === access
@@ -160,10 +160,10 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
       : [
           ['gen', { 'to come': 1, 'below zero': -1, broken: 0.5, 'a string': '0', 'in a list': [0] }],
           ['gen', { 'past 2^31': 2 ** 31, 'past 2^53': 2 ** 53 }],
-          ['jti', { 'of another generation': `${forgery.sessionId}.1`, 'at random': unknown }],
+          ['jti', { 'of a different generation': `${forgery.sessionId}.1`, 'at random': unknown }],
         ]
   const names = Object.keys(kind.claims)
-  // Tokens from before version 1.1 do not have these.
+  // Tokens issued before version 1.1 lack these.
   const required = names.filter((name) => name !== 'amr' && name !== 'auth_time')
   return [
     ...required.map((name): Row => [`no ${name}`, forge(kind, { payload: without(kind.claims, name) })]),
@@ -175,7 +175,7 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
   ]
 }
 
-/** ASVS 9.2.1: the time span, exactly as it was issued. */
+/** ASVS 9.2.1: the time span, exactly as issued. */
 function wrongTimes(kind: Kind): Row[] {
   const { exp } = kind.claims
   const raws: [string, string[]][] = [
@@ -191,7 +191,7 @@ function wrongTimes(kind: Kind): Row[] {
   ]
 }
 
-/** RFC 7519, section 4: a service ignores the claims that a newer one adds. */
+/** RFC 7519, section 4: a service ignores claims that a newer one adds. */
 function furtherClaims(kind: Kind): Row[] {
   const claims: [string, string][] = [
     ['admin', 'true'],
@@ -212,7 +212,7 @@ function furtherClaims(kind: Kind): Row[] {
   ])
 }
 
-/** RFC 7515, section 5.2; RFC 7519, section 7.2; RFC 4648, section 3.5: one form, one spelling. */
+/** A token has one form and one spelling (RFC 7515, section 5.2; RFC 7519, section 7.2; RFC 4648, section 3.5). */
 function wrongForms(kind: Kind): Row[] {
   const genuine = forge(kind)
   const [header, payload, signature] = partsOf(genuine)
@@ -225,7 +225,7 @@ function wrongForms(kind: Kind): Row[] {
     { 'in UTF-16': Buffer.from(text, 'utf16le') },
   ]
   const junk = ['!', '=', '==', '+', '/', '%2e', 'é']
-  // With these many spaces the last character carries bits that no byte needs.
+  // With this many spaces, the last character has bits that no byte needs.
   const spaces =
     [1, 2, 3].map((count) => ' '.repeat(count)).find((pad) => (text + pad).length % 3 === 1) ?? ''
   const strict = encode(text + spaces)
@@ -256,7 +256,7 @@ function wrongForms(kind: Kind): Row[] {
     ['four parts, signed', signInput(`${header}.${payload}.${payload}`, kind.sign)],
     ['a fourth part that is empty', `${genuine}.`],
     ['only dots', '...'],
-    ['a long id', withClaim(kind, 'jti', 'x'.repeat(10_000))],
+    ['a long ID', withClaim(kind, 'jti', 'x'.repeat(10_000))],
     ['15 KB', `${genuine}${'A'.repeat(15_000 - genuine.length)}`],
     ['15 KB of dots', '.'.repeat(15_000)],
     ['the JSON serialization', JSON.stringify({ payload, signatures: [{ protected: header, signature }] })],
@@ -267,7 +267,7 @@ const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 
 const nextLetter = (letter: string) => LETTERS[(LETTERS.indexOf(letter) + 1) % 64] ?? 'A'
 
-/** What a client learns of a refusal, which must not depend on what was wrong. */
+/** A refusal as clients see it. It must not depend on the defect. */
 function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
   expect(requestId).toMatch(/^[0-9a-f-]{36}$/)
   return { status, body, challenge: headers['www-authenticate'] }
@@ -276,13 +276,13 @@ function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
 const bearer = (token: string) => ({ authorization: `Bearer ${Buffer.from(token).toString('latin1')}` })
 const getSession = (headers: Record<string, string | string[]>) => service.getSession({ headers })
 
-/** The responses to each invalid token, and to each request without a token. */
+/** The response to every invalid token, and to every request without a token. */
 const REFUSAL = refusalOf(await getSession({ authorization: 'Bearer x' }))
 const MISSING = refusalOf(await getSession({}))
 
 const untouched = await sessionRow(service, forgery.sessionId)
 
-/** The session is as it was, and can still be used. */
+/** The session is unchanged, and can still be used. */
 async function expectUntouched() {
   expect(await sessionRow(service, forgery.sessionId)).toEqual(untouched)
   expect((await service.getSession({ token: forgery.accessToken })).status).toBe(200)
@@ -312,7 +312,7 @@ const kinds = [
   },
 ]
 
-test('a refused token and a missing one get a challenge (RFC 6750, section 3)', () => {
+test('invalid and missing tokens result in a challenge (RFC 6750, section 3)', () => {
   expect([REFUSAL.status, REFUSAL.body.code]).toEqual([401, 'invalid_token'])
   const invalid = 'Bearer realm="gatehouse", error="invalid_token", error_description="'
   expect(REFUSAL.challenge).toMatch(new RegExp(`^${invalid}`))
@@ -322,7 +322,7 @@ test('a refused token and a missing one get a challenge (RFC 6750, section 3)', 
 
 describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spellings, send, verify }) => {
   const expectRefused = async (token: string) => expect(refusalOf(await send(bearer(token)))).toEqual(REFUSAL)
-  /** For the many that differ only in their bytes: as the guard verifies them. */
+  /** Many tokens differ only in their bytes, so they are verified as the guard does, without a request. */
   const expectUnverified = async (token: string) =>
     await expect(verify(token)).rejects.toMatchObject({ code: 'invalid_token' })
 
@@ -369,7 +369,7 @@ describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spell
     for (const token of spelled) await expectUnverified(token)
   })
 
-  test(`${what} rejected for any reason leaves its session as it was`, expectUntouched)
+  test(`${what} rejected for any reason leaves its session unchanged`, expectUntouched)
 })
 
 test('forged tokens without a defect are accepted (ASVS 9.1.1)', async () => {
@@ -414,7 +414,7 @@ test.for<[what: string, headers: Record<string, string | string[]>]>([
   expect(refusalOf(await getSession(headers))).toEqual(MISSING)
 })
 
-test('a token is read from one header, and in no query string (RFC 9110, section 11.1; ASVS 14.2.1)', async () => {
+test('a token is read only from one header, never from the query (RFC 9110, section 11.1; ASVS 14.2.1)', async () => {
   expect((await getSession({ authorization: `bEARER ${genuine}` })).status).toBe(200)
   const inQuery = await service.call(`/auth/session?access_token=${genuine}`, { method: 'GET' })
   expect(inQuery.body.code).toBe('missing_credentials')

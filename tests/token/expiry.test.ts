@@ -3,12 +3,12 @@ import { ended } from '../session/state.ts'
 import { claimsOf, must } from '../support/second-factors.ts'
 import { createClock, openTestService, useSharedService } from '../support/test-service.ts'
 
-/** Tokens and time: how long they last, and how instances whose clocks differ treat them. */
+/** Lifetimes of tokens, and instances whose clocks differ. */
 
 const { service } = await useSharedService()
 const endOf = (token: string) => Number(claimsOf(token)['exp'])
 
-test('an access token is valid until its end, which the refusal names (ASVS 9.2.1)', async () => {
+test('an access token is valid until its expiry, which the refusal names (ASVS 9.2.1)', async () => {
   const { accessToken: token } = await service.loginAs(await service.addCompany())
   service.clock.advance(899)
   expect((await service.getSession({ token })).status).toBe(200)
@@ -22,7 +22,7 @@ test('an access token is valid until its end, which the refusal names (ASVS 9.2.
   )
 })
 
-test('a refresh token is valid until its end, which the refusal names (ASVS 9.2.1)', async () => {
+test('a refresh token is valid until its expiry, which the refusal names (ASVS 9.2.1)', async () => {
   const admin = await service.addCompany()
   const [early, late] = [await service.loginAs(admin), await service.loginAs(admin)]
   service.clock.advance(604_799)
@@ -34,7 +34,7 @@ test('a refresh token is valid until its end, which the refusal names (ASVS 9.2.
   expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
 })
 
-test('refreshes extend a session to its maximum age, which no token outlasts (ASVS 7.3.1, 7.3.2)', async () => {
+test('refreshes extend a session and its tokens only to its maximum age (ASVS 7.3.1, 7.3.2)', async () => {
   const lives = { ACCESS_TOKEN_TTL_SECONDS: '600', REFRESH_TOKEN_TTL_SECONDS: '3600' }
   const service = await openTestService({ env: { ...lives, SESSION_MAX_AGE_SECONDS: '5000' } })
   let pair = await service.loginAs(await service.addCompany())
@@ -56,7 +56,7 @@ test('refreshes extend a session to its maximum age, which no token outlasts (AS
 })
 
 describe('clocks', async () => {
-  /** Their clocks are a minute late and early, the most that is allowed, and another two seconds early. */
+  /** The clocks are a minute late, a minute early (the most allowed), and another two seconds early. */
   const [LATE, EARLY, TOO_EARLY] = [0, 1, 2]
   const clocks = [-60, 60, 62].map((seconds) => {
     const clock = createClock()
@@ -69,7 +69,7 @@ describe('clocks', async () => {
   test.for([
     { issuer: LATE, other: EARLY, names: 'a late clock to an early one' },
     { issuer: EARLY, other: LATE, names: 'an early clock to a late one' },
-  ])('tokens pass between clocks two minutes apart: from $names', async ({ issuer, other }) => {
+  ])('tokens are accepted between clocks two minutes apart: from $names', async ({ issuer, other }) => {
     const { accessToken, refreshToken } = await service.loginAs(admin, { at: issuer })
     expect((await service.getSession({ token: accessToken, at: other })).status).toBe(200)
     const there = await must(service.refresh(refreshToken, { at: other }))
@@ -79,7 +79,7 @@ describe('clocks', async () => {
     expect(await service.getSession({ token, at: issuer })).toMatchObject(ended('logout'))
   })
 
-  test('tokens from more than two minutes ahead are rejected (ASVS 9.2.1)', async () => {
+  test('tokens from more than two minutes in the future are rejected (ASVS 9.2.1)', async () => {
     const { accessToken: token, refreshToken } = await service.loginAs(admin, { at: TOO_EARLY })
     expect((await service.getSession({ token, at: TOO_EARLY })).status).toBe(200)
     expect((await service.getSession({ token, at: LATE })).body.code).toBe('invalid_token')

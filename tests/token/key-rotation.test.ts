@@ -6,11 +6,11 @@ import { generateKey } from '../../src/token/keys.ts'
 import { decode, forge, openForge, partsOf } from '../support/forge.ts'
 import { type Clock, createClock, openTestService, times } from '../support/test-service.ts'
 
-/** Keys change without a token that fails (ASVS 11.2.2, 13.3.4). */
+/** A change of keys must not break a token (ASVS 11.2.2, 13.3.4). */
 
-/** How long after a key's successor began to sign its last token has expired: its life and the clocks' difference. */
+/** From a successor's first signature until the old key's last token expires: its lifetime and the clocks' difference. */
 const LAST_TOKEN_SECONDS = 900 + 120
-/** How long an instance may take to see a change. */
+/** The longest time until an instance sees a change. */
 const RELOAD_SECONDS = 61
 
 const kidOf = (token: string) => String(decode(partsOf(token)[0])['kid'])
@@ -27,14 +27,13 @@ async function openRotatingService(clocks: Clock[] = []) {
     return body.keys.map(({ kid }: { kid: string }) => kid)
   }
 
-  /** The keys that both instances publish. */
   async function published(): Promise<string[]> {
     const [keys = [], others] = await Promise.all(both.map(publishedAt))
     expect(others).toEqual(keys)
     return keys
   }
 
-  /** Signs in at an instance; both must accept the token. Returns it with the key that signed it. */
+  /** Signs in at an instance, and checks that both accept the token. Returns it with the ID of its key. */
   async function issueAt(at: number) {
     const { accessToken } = await service.loginAs(admin, { at })
     for (const other of both)
@@ -42,7 +41,6 @@ async function openRotatingService(clocks: Clock[] = []) {
     return { token: String(accessToken), kid: kidOf(accessToken) }
   }
 
-  /** The key that both instances sign with. */
   async function signing(): Promise<string> {
     const [key = '', other] = await Promise.all(both.map(async (at) => (await issueAt(at)).kid))
     expect(other).toBe(key)
@@ -57,7 +55,7 @@ async function openRotatingService(clocks: Clock[] = []) {
 const { service, admin, published, issueAt, signing, rotate, retire } = await openRotatingService()
 const keysAtStart = await published()
 
-/** Until the newest key is the only one. */
+/** Waits until only the newest key is left. */
 beforeEach(() => service.clock.advance(PUBLISH_AHEAD_SECONDS + LAST_TOKEN_SECONDS))
 
 test('instances that start together on a new database share one key (ASVS 15.4.2)', () => {
@@ -70,7 +68,7 @@ test('a key rotation reaches all instances without breaking a token (ASVS 11.2.2
   const { keyId, signsFrom } = await rotate()
   expect(signsFrom.getTime()).toBe(service.clock.now() + PUBLISH_AHEAD_SECONDS * 1000)
 
-  // Published, so that services that verify offline know it, but not yet in use.
+  // It is published, so services that verify offline know it, but it is not used yet.
   service.clock.advance(RELOAD_SECONDS)
   expect(await published()).toEqual([old, keyId])
   expect(await signing()).toBe(old)
@@ -82,7 +80,7 @@ test('a key rotation reaches all instances without breaking a token (ASVS 11.2.2
       expect(await service.getSession({ token: last.token, at })).toMatchObject(expected)
   }
 
-  // In use, and the old one's tokens are valid until their own end.
+  // It is used, and the old key's tokens stay valid until they expire.
   service.clock.advance(1)
   expect(await signing()).toBe(keyId)
   service.clock.advance(898)
@@ -90,7 +88,7 @@ test('a key rotation reaches all instances without breaking a token (ASVS 11.2.2
   service.clock.advance(1)
   await expectLast({ status: 401 })
 
-  // Withdrawn when even a late clock's last token has expired; what it signed has still expired.
+  // Withdrawn once even a late clock's last token has expired. The old key's tokens are still reported as expired.
   service.clock.advance(LAST_TOKEN_SECONDS - 900)
   expect(await published()).toEqual([old, keyId])
   service.clock.advance(1)
@@ -140,7 +138,7 @@ test('tokens of a retired key are rejected even before they expire (ASVS 9.1.3)'
   expect((await service.getSession({ token })).body.code).toBe('invalid_token')
 })
 
-test('an instance that cannot read the keys continues with those it has (ASVS 16.5.2)', async () => {
+test('an instance that cannot read keys continues with known ones (ASVS 16.5.2)', async () => {
   const { accessToken } = await service.loginAs(admin)
   const before = await published()
   service.clock.advance(RELOAD_SECONDS)
@@ -161,7 +159,7 @@ test('a leaked key and its tokens are revoked immediately on every instance (ASV
   const { replacedBy } = await retire(kid)
   for (const at of [0, 1]) expect((await service.getSession({ token, at })).body.code).toBe('invalid_token')
   expect(await published()).toEqual([replacedBy])
-  // The sessions remain: a refresh brings a token of the new key.
+  // The sessions remain, because a refresh returns a token of the new key.
   const { body } = await service.refresh(refreshToken)
   expect(kidOf(body.accessToken)).toBe(replacedBy)
   expect(await signing()).toBe(replacedBy)
@@ -177,7 +175,7 @@ test('a leaked key that does not sign yet is not replaced', async () => {
   expect(await published()).toEqual([kid])
 })
 
-describe('instances whose clocks are a minute late and early', async () => {
+describe('instances with clocks a minute late and early', async () => {
   const [LATE, EARLY] = [0, 1]
   const [late, early] = [createClock(), createClock()]
   late.advance(-60)
@@ -187,9 +185,9 @@ describe('instances whose clocks are a minute late and early', async () => {
     for (const clock of [service.clock, late, early]) clock.advance(seconds)
   }
 
-  test('a leaked key is replaced even where the clock is late', async () => {
+  test("a leaked key is replaced even if the instance's clock is late", async () => {
     const { kid } = await issueAt(EARLY)
-    // By then, the key signs for the operator too, even if the early instance created it.
+    // After this time, the key signs for the operator too, even if the early instance created it.
     advance(66)
     const { replacedBy } = await retire(kid)
     expect((await issueAt(LATE)).kid).toBe(replacedBy)
@@ -199,7 +197,7 @@ describe('instances whose clocks are a minute late and early', async () => {
     const { keyId } = await rotate()
     advance(PUBLISH_AHEAD_SECONDS)
     expect((await issueAt(EARLY)).kid).toBe(keyId)
-    // The late one signs with the old key for another minute.
+    // The late instance signs with the old key for another minute.
     advance(59)
     const last = await issueAt(LATE)
     expect(last.kid).not.toBe(keyId)
@@ -209,7 +207,7 @@ describe('instances whose clocks are a minute late and early', async () => {
   })
 })
 
-test('the id of a key never looks like a command-line option', () => {
+test("a key's ID never looks like a command-line option", () => {
   const system = { ...createClock(), randomBytes: (size: number) => Buffer.alloc(size, 0xff) }
   const sealer = createSealer([{ id: 'test', key: Buffer.alloc(32) }], system.randomBytes)
   const at = new Date(0)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { decode, partsOf } from '../support/forge.ts'
 import { useSharedService } from '../support/test-service.ts'
 
-/** What the key set and tokens contain. http/guide.test.ts verifies tokens offline. */
+/** The contents of the key set and of tokens. http/guide.test.ts verifies tokens offline. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
@@ -13,7 +13,7 @@ const issuer = `${service.config.publicUrl}/api`
 const nowSeconds = Math.floor(service.clock.now() / 1000)
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-test('the key set can be cached and has public members only (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 13.3.1)', async () => {
+test('the key set is cacheable, with only public members (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 13.3.1)', async () => {
   expect((await keySet()).headers['cache-control']).toBe('public, max-age=300')
   const base64url = (bytes: number) =>
     expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))
@@ -21,7 +21,7 @@ test('the key set can be cached and has public members only (RFC 7517, 9.2; RFC 
   expect(keys).toStrictEqual({ keys: [{ kty: 'EC', crv: 'P-256', x, y, kid, alg: 'ES256', use: 'sig' }] })
 })
 
-test('an access token has its claims, a unique ID, and no others (RFC 7519, 4.1.7; RFC 8725, section 3; ASVS 9.2.2, 9.2.4)', async () => {
+test('an access token has a unique ID, and only its own claims (RFC 7519, 4.1.7; RFC 8725, section 3; ASVS 9.2.2, 9.2.4)', async () => {
   const [header, payload] = partsOf(accessToken)
   expect(decode(header)).toStrictEqual({ alg: 'ES256', typ: 'at+jwt', kid: keys.keys[0].kid })
   expect(decode(payload)).toStrictEqual({
@@ -42,7 +42,7 @@ test('an access token has its claims, a unique ID, and no others (RFC 7519, 4.1.
   expect(decode(partsOf(body.accessToken)[1])['jti']).not.toBe(decode(payload)['jti'])
 })
 
-test('a refresh token has its claims and no others (ASVS 9.2.2, 9.2.4)', async () => {
+test('a refresh token has only its own claims (ASVS 9.2.2, 9.2.4)', async () => {
   const first = await service.loginAs(admin)
   const { body: second } = await service.refresh(first.refreshToken)
   for (const [gen, token] of [first.refreshToken, second.refreshToken].entries()) {

@@ -16,7 +16,7 @@ const sealerOf = (...keys: (string | undefined)[]) =>
   createSealer(loadConfig({ MASTER_KEYS: keys.join() }).masterKeys, randomBytes)
 const kidOf = (token: string) => decode(partsOf(token)[0])['kid']
 
-/** The first instance still uses the old key, the second the new one; both know both. */
+/** The first instance still uses the old key, and the second one the new key. Both know both. */
 const service = await openTestService({
   instances: 2,
   envs: [{ MASTER_KEYS: `${OLD},${NEW}` }, { MASTER_KEYS: `${NEW},${OLD}` }],
@@ -33,13 +33,13 @@ const storedSecret = () => db.selectFrom('signing_secrets').selectAll().executeT
 test.for([
   { from: 0, to: 1, kid: 'old' },
   { from: 1, to: 0, kid: 'new' },
-])('tokens under the $kid master key pass at the other instance (RFC 9110, 9.2.2)', async (row) => {
+])('tokens under the $kid master key work at the other instance (RFC 9110, 9.2.2)', async (row) => {
   const { from, to, kid } = row
   const { accessToken, refreshToken } = await service.loginAs(admin, { at: from })
   expect(kidOf(refreshToken)).toBe(kid)
   expect((await service.getSession({ token: accessToken, at: to })).status).toBe(200)
   await service.refresh(refreshToken, { key: 'retry', at: from })
-  // The other one repeats a lost answer.
+  // The other instance repeats a lost response.
   const repeated = await must(service.refresh(refreshToken, { key: 'retry', at: to }))
   expect(kidOf(repeated.refreshToken)).not.toBe(kid)
   expect((await service.refresh(repeated.refreshToken, { at: from })).status).toBe(200)
@@ -47,7 +47,7 @@ test.for([
 })
 
 test('secrets under the old master key open, and are resealed', async () => {
-  // Newest key and signing secret sealed under the old key, whichever instance was first here.
+  // Seals the newest key and the signing secret under the old master key, whichever instance was first.
   await rotateKeys({ db, sealer: sealerOf(OLD, NEW), system: clock })
   const secret = await service.newSecret(admin)
   const { sealed_secret: before } = await storedSecret()
@@ -66,7 +66,7 @@ test('secrets under the old master key open, and are resealed', async () => {
   const after = await storedSecret()
   for (const sealed of [...(await storedKeys()), after.sealed_secret]) expect(sealed).toMatch(/^new\./)
 
-  // The old one is no longer needed, and nothing else has changed.
+  // The old key is no longer needed, and nothing else has changed.
   const ring = await openKeyRing({ ...options, sealer: sealerOf(NEW) })
   const key = await ring.byHeader(partsOf(accessToken)[0], clock.now())
   expect(key?.verify(accessToken)).toEqual(decode(partsOf(accessToken)[1]))

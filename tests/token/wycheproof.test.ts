@@ -7,12 +7,11 @@ import { decode } from '../support/forge.ts'
 import vectors from './wycheproof.json' with { type: 'json' }
 
 /**
- * Project Wycheproof's vectors for HS256 and ES256, by number and verdict (the file names their source and their Apache-2.0
- * license). Left out are those whose verdict contradicts their text (367, 370, 372, 373), those about the metadata of a key
- * (354, 356), one that repeats another (352), and one that is a larger 379 (385).
- *
- * Their payloads are not JSON, which the library needs. So these tests run what comes before the payload: our check of the
- * form, the pinned algorithm, and the check of the signature, which is ours for ES256 and the library's for HS256.
+ * Project Wycheproof's vectors for HS256 and ES256, by number and verdict. The file names their source and their
+ * Apache-2.0 license. Left out are vectors whose verdict contradicts their text (367, 370, 372, 373), about a key's
+ * metadata (354, 356), a repeated one (352), and a larger 379 (385). Their payloads are not JSON, which the library
+ * requires. So the tests run only what precedes the payload: our check of the form, the pinned algorithm, and the
+ * check of the signature. That check is ours for ES256, and the library's for HS256.
  */
 const {
   verifySignature,

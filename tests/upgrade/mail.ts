@@ -4,9 +4,7 @@ import type pg from 'pg'
 import { vi } from 'vitest'
 import type { Side } from './side.ts'
 
-/** Which side sends mail, and what it has sent. */
-
-/** Lets only this side send email: the database skips the attempts of the other. */
+/** Lets only this side send email: the database skips the other side's attempts. */
 export async function letSend(connection: pg.Client, { name }: Side): Promise<void> {
   await connection.query(`
     create or replace function keep_from_others() returns trigger language plpgsql as $$
@@ -18,15 +16,15 @@ export async function letSend(connection: pg.Client, { name }: Side): Promise<vo
       for each row execute function keep_from_others()`)
 }
 
-/** Waits for an email from a side to this address, and returns the pattern's first match in it. */
+/** Waits for a side's email to this address, and returns the pattern's first match in it. */
 export async function mailed({ dataFolder }: Side, email: string, pattern: RegExp): Promise<string> {
   const folder = join(dataFolder, 'mail')
   async function find(): Promise<string | undefined> {
     const names = await readdir(folder).catch(() => [])
-    // Those that are being written have a different ending.
+    // Unfinished files have a different ending.
     for (const name of names.filter((each) => each.includes(email) && each.endsWith('.eml')).sort()) {
       const mail = await readFile(join(folder, name), 'utf8')
-      // Quoted-printable breaks long lines by a `=` at their end, and writes `=` as `=3D`.
+      // Quoted-printable breaks long lines with a `=` at the end, and writes `=` as `=3D`.
       const [found] = pattern.exec(mail.replace(/=\r?\n/g, '')) ?? []
       if (found) return found
     }

@@ -4,8 +4,6 @@ import { senderOf, signedRequest } from '../../scripts/kit/events.ts'
 import { letSend, mailed } from './mail.ts'
 import type { Reply, Route, Side } from './side.ts'
 
-/** What members do at one side. */
-
 export interface Person {
   companyId: string | undefined
   email: string
@@ -17,7 +15,7 @@ export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 export const newEmail = () => `${randomBytes(6).toString('hex')}@upgrade.example`
 export const newPassword = () => randomBytes(18).toString('base64url')
 
-/** Registers a company at one side, verifies the e-mail of its admin at another, and returns the admin. */
+/** Registers a company at one side, verifies its admin's email at a different one, and returns the admin. */
 export async function register(cause: Side, sender: Side, use: Side): Promise<Person> {
   const person = { email: newEmail(), password: newPassword() }
   const json = { companyName: 'Acme', name: 'Ada', ...person }
@@ -37,10 +35,9 @@ export const refresh = (
   expected = '200',
 ) => side.ask('POST /auth/refresh', { by: { accessToken: refreshToken }, headers }, expected)
 
-/** When the session of an answer ends, unless it is used; the later, the greater. */
+/** The expiry of a response's session without further use. */
 export const endOf = ({ session }: Reply) => session?.expiresAt ?? ''
 
-/** Puts the times of a session back. */
 export async function letAnHourPass(connection: pg.Client, { session }: Reply): Promise<void> {
   await connection.query(
     `update sessions set created_at = created_at - interval '1 hour', auth_time = auth_time - interval '1 hour',
@@ -51,8 +48,8 @@ export async function letAnHourPass(connection: pg.Client, { session }: Reply): 
 }
 
 /**
- * Asks for a change. A version that wants a mailed code with it is asked for the code first, and mails it itself: an earlier
- * one does not know all kinds of codes. What the change mails, `sender` sends.
+ * Requests a change. A version that requires an emailed code first creates and emails the code itself, because an
+ * earlier version does not know all kinds. `sender` sends the change's own emails.
  */
 export async function askWithMailCode(
   side: Side,
@@ -72,7 +69,6 @@ export async function askWithMailCode(
   return await side.ask(route, { by, json: { ...json, mailCode: code.replace(' ', '') } }, expected)
 }
 
-/** The request that sends an event. */
 export function signed({ companyId = '' }: Person, secret: string) {
   const body = JSON.stringify({ type: 'upgrade.begun', data: { amount: 12.5, names: ['Zoë', null] } })
   return signedRequest(senderOf(companyId, secret), randomBytes(9).toString('hex'), body)

@@ -4,14 +4,14 @@ import { Failure, JSON_CONTENT, openClient } from '../../scripts/kit/client.ts'
 import { replyOf } from '../../scripts/kit/operations.ts'
 import { startService } from '../../scripts/kit/service.ts'
 
-/** One of the instances that run side by side, and what is asked of it. */
+/** One of the instances that run at the same time, and requests to it. */
 export interface Side {
   name: string
-  /** Where it writes its mail. */
+  /** Where it writes its emails. */
   dataFolder: string
   /**
-   * Sends a request, and returns its answer. `expected` is its status and the code of an error; there can be several, with `|`
-   * between. @throws Failure if it is a different one
+   * Sends a request, and returns its response. `expected` is its status and the code of an error. `|` separates
+   * alternatives. @throws Failure if the response is different
    */
   ask(route: Route, request?: Request, expected?: string): Promise<Reply>
 }
@@ -20,7 +20,7 @@ export interface Side {
 export type Route = `${'GET' | 'POST'} /${string}`
 
 interface Request {
-  /** The session that asks, by its access token or its cookie. */
+  /** The requesting session, by its access token or its cookie. */
   by?: Pick<Reply, 'accessToken' | 'cookie'>
   json?: object
   headers?: Record<string, string>
@@ -28,14 +28,13 @@ interface Request {
 }
 
 const text = Type.Optional(Type.String())
-/** What is read of answers: each has a part of it, and what is not known here besides. */
+/** The parts of responses that are read here. Each response has some of them, and unknown ones. */
 const Reply = Type.Object({
   code: text,
   companyId: text,
   session: Type.Optional(Type.Object({ id: Type.String(), expiresAt: Type.String() })),
   accessToken: text,
   refreshToken: text,
-  /** The session cookie that was set. */
   cookie: text,
   id: text,
   email: text,
@@ -53,7 +52,7 @@ const DEADLINE_MS = 20_000
 export interface Deployment {
   databaseUrl: string
   folder: string
-  /** The environment that all instances have. */
+  /** Variables that all instances share. */
   variables: Record<string, string>
 }
 
@@ -66,7 +65,7 @@ export async function startSide(
 ): Promise<Side> {
   const dataFolder = join(folder, name)
   const url = new URL(databaseUrl)
-  // By it the database tells its statements from those of the other: see mail.ts.
+  // The database uses the name to distinguish the sides' statements: see mail.ts.
   url.searchParams.set('application_name', name)
   const own = { DATABASE_URL: url.href, DATA_DIR: dataFolder }
   const service = await startService(

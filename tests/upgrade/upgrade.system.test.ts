@@ -7,19 +7,19 @@ import { startSide } from './side.ts'
 import { WORK } from './work.ts'
 
 /**
- * The service of an earlier commit and that of this checkout, side by side on one database, as during an upgrade. The commit is
- * that of UPGRADE_FROM, or the last release. What is begun at one side continues at the other.
+ * Runs the service of an earlier commit and of this checkout on one database, as during an upgrade. The commit is
+ * UPGRADE_FROM, or the last release. Work started at one side continues at the other.
  */
 
 const asked = process.env['UPGRADE_FROM']
 const commit = await findCommit(asked ?? LAST_RELEASE)
 if (asked && !commit) throw new Error(`This repository has no commit ${asked}.`)
 
-/** What the earlier release needs is installed, if its lock file differs. */
+/** Includes the installation of the earlier release's packages, if its lock file differs. */
 const INSTALLATION_MS = 1_800_000
 
-// The history of a shallow clone does not have the last release: `git fetch --unshallow` gets it.
-describe.skipIf(!commit)('beside an earlier release', () => {
+// A shallow clone lacks the last release. `git fetch --unshallow` gets it.
+describe.skipIf(!commit)('with an earlier release', () => {
   const cleanup = new AsyncDisposableStack()
   afterAll(() => cleanup.disposeAsync())
   let sides: Awaited<ReturnType<typeof openSides>>
@@ -28,8 +28,10 @@ describe.skipIf(!commit)('beside an earlier release', () => {
   }, INSTALLATION_MS)
 
   describe.each(Object.entries(WORK))('%s', (_, work) => {
-    test('continues from the earlier release to this one', () => work(sides.old, sides.present, sides.world))
-    test('continues from this release to the earlier one', () => work(sides.present, sides.old, sides.world))
+    test('work started at the earlier release continues at this one', () =>
+      work(sides.old, sides.present, sides.world))
+    test('work started at this release continues at the earlier one', () =>
+      work(sides.present, sides.old, sides.world))
   })
 
   test('the earlier release starts on the new tables', async () => {
@@ -53,7 +55,7 @@ async function openSides(commit: string, cleanup: AsyncDisposableStack) {
   }
   const deployment = { databaseUrl, folder, variables }
   const name = commit.slice(0, 7)
-  // It has statements and rows of its own before the present one migrates the tables under it.
+  // It has statements and rows before the present release migrates its tables.
   const old = await startSide(name, checkout, deployment, cleanup)
   const world = { connection, admin: await register(old, old, old) }
   const present = await startSide('present', undefined, deployment, cleanup)

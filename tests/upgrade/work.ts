@@ -17,18 +17,18 @@ import {
 } from './members.ts'
 import type { Reply, Side } from './side.ts'
 
-/** What side by side means: what is begun at one side goes on at the other. */
+/** Work started at one side must continue at the other. */
 
 interface World {
   connection: pg.Client
-  /** Of a company from before the upgrade. */
+  /** The admin of a company from before the upgrade. */
   admin: Person
 }
 
-/** Each is done both ways. */
+/** Runs in both directions. */
 type Work = (here: Side, there: Side, world: World) => Promise<void>
 
-/** A mail that is caused at one side, sent by one, and whose link is used at one. */
+/** An email that one side causes, one sends, and whose link one uses. */
 type Exchange = (cause: Side, sender: Side, use: Side, world: World) => Promise<unknown>
 
 const sentByEach =
@@ -42,18 +42,18 @@ const sentByEach =
 
 const REGENERATE = 'POST /auth/webhook-secret/regenerate'
 
-/** By what goes from one side to the other. */
+/** Named after the state that moves from one side to the other. */
 export const WORK: Record<string, Work> = {
   async 'a refresh token'(here, there, { admin }) {
     const first = await signIn(here, admin)
     const third = await refresh(here, await refresh(there, first))
     await there.ask('GET /auth/session', { by: third })
-    // It was used two generations ago: the session ends, for both.
+    // It was used two generations ago, so the session ends for both.
     await refresh(there, first, {}, '401 refresh_token_reused')
     await here.ask('GET /auth/session', { by: third }, '401 session_ended')
   },
 
-  async 'a refresh whose answer was lost'(here, there, { admin }) {
+  async 'a refresh whose response was lost'(here, there, { admin }) {
     const first = await signIn(here, admin)
     const key = { 'idempotency-key': 'first' }
     const [second, repeated] = [await refresh(here, first, key), await refresh(there, first, key)]
@@ -84,7 +84,7 @@ export const WORK: Record<string, Work> = {
     await here.ask('GET /auth/session', { by }, '401 session_ended')
   },
 
-  async 'a recent proof with tokens'(here, there, { admin, connection }) {
+  async 'a recent authentication with tokens'(here, there, { admin, connection }) {
     const invite = (side: Side, by: Reply, expected: string) =>
       side.ask('POST /auth/invitations', { by, json: { email: newEmail(), role: 'viewer' } }, expected)
     const by = await signIn(here, admin)
@@ -95,7 +95,7 @@ export const WORK: Record<string, Work> = {
     await invite(here, await refresh(there, proven), '201')
   },
 
-  async 'a recent proof with a cookie'(here, there, { admin, connection }) {
+  async 'a recent authentication with a cookie'(here, there, { admin, connection }) {
     const by = await signIn(here, admin, COOKIE_MODE)
     await letAnHourPass(connection, by)
     await there.ask(REGENERATE, { by }, '403 reauthentication_required')
@@ -105,13 +105,13 @@ export const WORK: Record<string, Work> = {
     await there.ask(REGENERATE, { by: proven })
   },
 
-  async 'a server'(here, there, { admin }) {
+  async 'a service account'(here, there, { admin }) {
     const by = await signIn(here, admin)
     const json = { name: 'Worker', role: 'viewer' }
     const { id, email = '', password = '' } = await here.ask('POST /auth/members', { by, json }, '201')
     const server = { companyId: admin.companyId, email, password }
     const first = await refresh(there, await signIn(here, server))
-    // A version from before service passwords had a form of their own refuses them.
+    // A version from before service passwords had their own form refuses them.
     const isOfThisForm = password.startsWith('gsp_')
     await there.ask(
       'POST /auth/login',
@@ -172,7 +172,7 @@ export const WORK: Record<string, Work> = {
     await here.ask('POST /events/ingest', event, '401 invalid_signature')
   },
 
-  'links to verify an e-mail and to reset a password': sentByEach(async (cause, sender, use) => {
+  'links to verify an email and to reset a password': sentByEach(async (cause, sender, use) => {
     const { companyId, email } = await register(cause, sender, use)
     const password = newPassword()
     await cause.ask('POST /auth/password/forgot', { json: { companyId, email } }, '202')
@@ -191,7 +191,7 @@ export const WORK: Record<string, Work> = {
     await signIn(use, person)
   }),
 
-  'a link to change an e-mail': sentByEach(async (cause, sender, use, { connection }) => {
+  'a link to change an email': sentByEach(async (cause, sender, use, { connection }) => {
     const person = await register(cause, sender, use)
     const [by, email] = [await signIn(cause, person), newEmail()]
     const json = { newEmail: email }

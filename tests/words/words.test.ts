@@ -2,8 +2,6 @@ import { expect, test } from 'vitest'
 import { findHabits } from '../../scripts/words/habits.ts'
 import { textsOf } from '../../scripts/words/texts.ts'
 
-/** The check of turns of phrase: which texts it reads in a file. */
-
 /** The turns of phrase in each kind of text, in order of their lines. */
 function foundIn(file: string, ...lines: string[]): Record<string, string[]> {
   const kinds = textsOf(file, lines.join('\n')).map(([kind, text]) => {
@@ -13,7 +11,7 @@ function foundIn(file: string, ...lines: string[]): Record<string, string[]> {
   return Object.fromEntries(kinds)
 }
 
-test('a document has habits in its sentences, but not in its code', () => {
+test("the checker reads a document's sentences, but not its code", () => {
   const found = foundIn(
     'deploy/guide.md',
     'What is not live returns 401. Run `at once`.',
@@ -29,7 +27,7 @@ test('a document has habits in its sentences, but not in its code', () => {
   expect(found).toEqual({ 'deploy/guide.md': ['1: What', '8: at once'] })
 })
 
-test('descriptions of a route are OpenAPI texts, and other strings messages', () => {
+test('the checker counts route descriptions as OpenAPI texts, other strings as messages', () => {
   const found = foundIn(
     'src/session/routes.ts',
     'const route = {',
@@ -46,7 +44,7 @@ test('descriptions of a route are OpenAPI texts, and other strings messages', ()
   })
 })
 
-test('the guide is OpenAPI text, and an alert has a message', () => {
+test('the checker counts the guide as OpenAPI text, and alerts as messages', () => {
   expect(foundIn('src/guide.ts', 'export const GUIDE = `', 'A cookie alone is enough.`')).toEqual({
     openapi: ['2: alone'],
   })
@@ -61,7 +59,7 @@ test('the guide is OpenAPI text, and an alert has a message', () => {
   })
 })
 
-test('letters are emails, and JSX with its attributes is a page', () => {
+test('the checker counts letters as emails, and JSX with attributes as pages', () => {
   const letter = `const text = ['Somebody gave this address', \`If not, undo it \${when} at once\`]`
   expect(foundIn('src/mail/letters.ts', letter)).toEqual({ emails: ['1: Somebody', '1: at once'] })
   const page = [
@@ -74,7 +72,7 @@ test('letters are emails, and JSX with its attributes is a page', () => {
   expect(foundIn('src/pages/page.tsx', ...page)).toEqual({ pages: ['2: at once', '4: goes on'] })
 })
 
-test('comments are read as sentences, over several lines and without examples', () => {
+test('the checker reads comments as sentences, across lines and without examples', () => {
   const source = [
     '/**',
     ' * Ends the session at',
@@ -94,7 +92,7 @@ test('comments are read as sentences, over several lines and without examples', 
   })
 })
 
-test('titles of tests are read, and their data and SQL are not', () => {
+test('the checker reads titles of tests, but not their data and SQL', () => {
   const found = foundIn(
     'tests/session/logout.test.ts',
     "describe('a logout at once', () => {",
@@ -108,7 +106,7 @@ test('titles of tests are read, and their data and SQL are not', () => {
   expect(foundIn('src/session/repository.ts', ...sql)).toEqual({})
 })
 
-test('a sentence can have 30 words', () => {
+test('the checker allows sentences of up to 30 words', () => {
   const words = (count: number) => `${Array(count).fill('word').join(' ')}.\n`
   expect(findHabits(words(30) + words(30))).toEqual([])
   expect(findHabits(words(30) + words(31))).toMatchObject([{ name: 'long', line: 2 }])

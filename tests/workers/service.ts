@@ -6,9 +6,9 @@ import { exchange } from '../support/raw.ts'
 import type { Running } from '../support/server-process.ts'
 import { times } from '../support/test-service.ts'
 
-/** A service with two workers, and what can be seen of them. */
+/** A service with two workers, and what tests can observe of them. */
 
-/** Where its workers have said that they listen. */
+/** The addresses that its workers have logged. */
 export function addressesIn(
   { output }: Running,
   pattern = /"Server listening at ([^"]+)"/g,
@@ -16,19 +16,17 @@ export function addressesIn(
   return [...output().matchAll(pattern)].map(([, url]) => url)
 }
 
-/** Process ids of the workers. */
 export function workersOf({ child: { pid } }: Running): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
   return children === '' ? [] : children.split(' ').map(Number)
 }
 
-/** Whether anything listens at this address. */
 export function isServed(address: string): Promise<boolean> {
   const { hostname: host, port } = new URL(address)
   return isListening({ host, port: Number(port) })
 }
 
-/** The statuses of requests on connections of their own, which both workers accept. */
+/** Statuses of requests on separate connections, which both workers accept. */
 export async function ask(service: Running, path: string, count: number): Promise<number[]> {
   const bytes = `GET ${path} HTTP/1.1\r\nHost: gatehouse.example\r\nConnection: close\r\n\r\n`
   const answers = await Promise.all(times(count, () => exchange(service.address, bytes)))

@@ -25,7 +25,7 @@ import {
   workersOf,
 } from './service.ts'
 
-/** Several processes that answer requests as one service: WORKERS. */
+/** Several processes act as one service: WORKERS. */
 
 const testService = await openTestService()
 const admin = await testService.addCompany()
@@ -72,7 +72,7 @@ describe.runIf(isLinux)('two workers', async () => {
     expect(await service.told(pattern)).toContain('1510')
   })
 
-  test('the server renews weak hashes at full strength (ASVS 11.4.2)', async () => {
+  test('the server rehashes weak password hashes at full strength (ASVS 11.4.2)', async () => {
     const person = await testService.addUser(admin)
     const users = testService.db.selectFrom('users').select('password_hash')
     const hashOf = async () => Object(await users.where('user_id', '=', person.userId).executeTakeFirst())
@@ -83,9 +83,9 @@ describe.runIf(isLinux)('two workers', async () => {
     expect((await hashOf()).password_hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
   })
 
-  test('metrics have each process, and the machine once', async () => {
+  test('metrics cover each process, and the machine once', async () => {
     await until(async () => /heap_used_ratio\{role="worker"\}/.test(await metricsOf(service)))
-    // A probe that the database answers late says that it is not.
+    // If the database responds late, a probe reports it as unavailable.
     await until(async () => sumOf(await metricsOf(service), 'gatehouse_ready ') === 1)
     const metrics = await metricsOf(service)
     const value = (name: string) => sumOf(metrics, `gatehouse_${name} `)
@@ -98,7 +98,7 @@ describe.runIf(isLinux)('two workers', async () => {
     expect(Math.abs(value('signing_key_age_seconds') - age / 1000)).toBeLessThan(10)
     for (const role of ['primary', 'worker']) {
       expect(value(`resident_memory_bytes{role="${role}"}`)).toBeGreaterThan(20e6)
-      // Not the sum of the workers, of which each has a heap of its own.
+      // Not the sum of the workers, because each has its own heap.
       expect(value(`heap_used_ratio{role="${role}"}`)).toBeGreaterThan(0)
       expect(value(`heap_used_ratio{role="${role}"}`)).toBeLessThan(1)
     }
@@ -112,7 +112,7 @@ describe.runIf(isLinux)('two workers', async () => {
       for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
       const pauses = () => [...service.output().matchAll(/"replacedInMs":(\d+)/g)].map(([, ms]) => Number(ms))
       await until(() => pauses().length >= 6)
-      // Two workers, each of which was killed once and failed twice.
+      // Two workers: each was killed once and failed twice.
       const growing = pauses().slice(0, 6)
       expect(growing.sort((a, b) => a - b)).toEqual([500, 500, 1_000, 1_000, 2_000, 2_000])
       expect(await readiness(service)).toBe(503)
@@ -122,7 +122,7 @@ describe.runIf(isLinux)('two workers', async () => {
     await until(async () => addressesIn(service).length === 4 && (await readiness(service)) === 200)
   })
 
-  test('a killed worker is replaced, and what it has counted stays', async () => {
+  test('a killed worker is replaced, and its counts remain', async () => {
     const answered = async () => sumOf(await metricsOf(service), ANSWERED)
     const deaths = async () => sumOf(await metricsOf(service), 'gatehouse_worker_deaths_total ')
     const [victim = 0] = workersOf(service)
@@ -160,11 +160,11 @@ describe.runIf(isLinux)('two workers that choose their ports', () => {
     expect(others).toEqual(times(29, () => first))
   })
 
-  test('workers drain when all processes of the group are signaled, and accept nothing after', async () => {
+  test('workers drain when their whole process group is signaled, accepting nothing new', async () => {
     const { address, child, exit } = service
     const workers = workersOf(service)
     const beginning = `GET ${KEY_SET} HTTP/1.1\r\nHost: gatehouse.example\r\n\r\nPOST /api/auth/login HTTP/1.1\r\n`
-    // More than the workers have sockets. The rest is never sent, which is refused after 5 s.
+    // More than the workers have sockets. The rest of each request is never sent, and refused after 5 s.
     const slow = times(40, () => open(address))
     let ended = 0
     for (const socket of slow) {
@@ -186,7 +186,7 @@ describe.runIf(isLinux)('two workers that choose their ports', () => {
 
 const { launch, start } = createServerProcesses(testService.url)
 
-test.runIf(isLinux)('workers of a killed primary finish their requests beside its successor', async () => {
+test.runIf(isLinux)('workers of a killed primary finish requests while its successor serves', async () => {
   const { env } = await findServicePlaces()
   const places = { WORKERS: '2', PUBLIC_URL: testService.config.publicUrl, ...env }
   const service = await start({ ...places, DRAIN_DELAY_SECONDS: '60' })
@@ -197,12 +197,12 @@ test.runIf(isLinux)('workers of a killed primary finish their requests beside it
     socket.write(
       `POST /api/auth/login HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/json\r\n${length}\r\n\r\n`,
     )
-  // A worker has each of them.
+  // A worker has received each of them.
   await Promise.all(sockets.map((socket) => once(socket, 'readable')))
   service.child.kill('SIGKILL')
   const answers = sockets.map(answersOn)
   for (const socket of sockets) socket.write('{}')
-  // Nobody signs in: a hash could take longer than the workers stay.
+  // Nobody signs in, because a hash could take longer than the workers stay.
   for (const [, answer] of await Promise.all(answers)) expect(answer?.status).toBe(400)
   // A worker notices the end of the primary a moment later than this process.
   for (const address of [service.address, service.platform])
@@ -211,20 +211,20 @@ test.runIf(isLinux)('workers of a killed primary finish their requests beside it
   await until(() => !workers.some(isRunning))
 })
 
-test.runIf(isLinux)('draining workers answer until a second signal ends them', async () => {
+test.runIf(isLinux)('draining workers respond until a second signal ends them', async () => {
   const service = await start({ WORKERS: '2', DRAIN_DELAY_SECONDS: '600' })
   const workers = workersOf(service)
   service.child.kill('SIGTERM')
   await until(async () => (await readiness(service)) === 503)
   expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
-  // Within a second, two signals are one.
+  // Within a second, two signals count as one.
   await sleep(1_200)
   service.child.kill('SIGTERM')
   expect(await service.exit).toEqual([1, null])
   await until(() => !workers.some(isRunning))
 })
 
-test('workers that cannot start end the service with 1', async () => {
+test('workers that cannot start make the service exit with 1', async () => {
   const other = `other:${Buffer.alloc(32, 7).toString('base64')}`
   const service = await launch({ WORKERS: '2', MASTER_KEYS: other })
   expect(await service.exit).toEqual([1, null])
