@@ -7,7 +7,7 @@ export const catalogue = {
   not_found: [404, 'validation', 'Not found'],
   method_not_allowed: [405, 'validation', 'Method not allowed'],
   request_timeout: [408, 'validation', 'Request timeout'],
-  event_id_conflict: [409, 'validation', 'Event id conflict'],
+  event_id_conflict: [409, 'validation', 'Event ID conflict'],
   version_conflict: [409, 'validation', 'Version conflict'],
   idempotency_conflict: [409, 'validation', 'Idempotency conflict'],
   already_member: [409, 'validation', 'Already a member'],
@@ -31,9 +31,9 @@ export const catalogue = {
   invalid_second_factor: [401, 'authentication', 'Invalid second factor'],
   invalid_client: [401, 'authentication', 'Invalid client'],
   permission_denied: [403, 'permission', 'Permission denied'],
-  reauthentication_required: [403, 'permission', 'Reauthentication required'],
-  second_factor_enrolment_required: [403, 'permission', 'Second factor enrolment required'],
-  email_not_verified: [403, 'permission', 'E-mail address not verified'],
+  reauthentication_required: [403, 'permission', 'Re-authentication required'],
+  second_factor_enrolment_required: [403, 'permission', 'Second factor enrollment required'],
+  email_not_verified: [403, 'permission', 'Email not verified'],
   cross_site_request: [403, 'permission', 'Cross-site request'],
   subscription_inactive: [402, 'billing', 'Subscription inactive'],
   feature_not_in_plan: [402, 'billing', 'Feature not in plan'],
@@ -119,21 +119,44 @@ export function withLogContext({ code, message, extras }: Problem, logContext: R
   return new Problem(code, message, { ...extras, logContext })
 }
 
-/** `message` continues a sentence that starts with the field's name. */
-export function invalidField(field: string, message: string, detail = `${field} ${message}`): Problem {
+/** `message` continues a sentence that starts with the field's name. `querystring/name` is a parameter of the URL. */
+export function invalidField(field: string, message: string, detail = sentenceOf(field, message)): Problem {
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
+function sentenceOf(field: string, message: string): string {
+  return `"${field.split('/').at(-1)}" ${message}.`
+}
+
 export function rateLimited(limit: LimitState): Problem {
-  const { max, windowSeconds, resetSeconds } = limit
+  const { resetSeconds } = limit
   return new Problem(
     'rate_limited',
-    `At most ${max} in ${windowSeconds} s are allowed here; try again in ${resetSeconds} s.`,
+    `Rate limit exceeded: at most ${rateOf(limit)}. Retry after ${inWords(resetSeconds)}.`,
     { limit, retryAfterSeconds: resetSeconds },
   )
 }
 
-export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
+/** Such as "1,000 per second" or "10 per 15 minutes". */
+export function rateOf({ max, windowSeconds }: Pick<LimitState, 'max' | 'windowSeconds'>): string {
+  return `${max.toLocaleString('en')} per ${inWords(windowSeconds).replace(/^1 /, '')}`
+}
+
+const UNITS = Object.entries({ day: 86_400, hour: 3_600, minute: 60, second: 1 })
+
+/** In the largest unit without a remainder. */
+export function inWords(seconds: number): string {
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length && seconds % length === 0) ?? [
+    'second',
+    1,
+  ]
+  const count = seconds / length
+  return `${count.toLocaleString('en')} ${unit}${count === 1 ? '' : 's'}`
+}
+
+export function overloaded(
+  detail = 'The service is handling too many requests. Retry after 1 second.',
+): Problem {
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }
 
@@ -141,41 +164,44 @@ const text = (description: string, example: string) => Type.String({ description
 
 export const ProblemReply = Type.Object(
   {
-    type: text('`urn:gatehouse:problem:` and the code', 'urn:gatehouse:problem:invalid_request'),
-    title: text('The code in words', 'Invalid request'),
-    status: Type.Integer({ description: 'The HTTP status', examples: [400] }),
-    detail: text('What happened and what to do, for people', 'email is missing'),
+    type: text('URN of the code', 'urn:gatehouse:problem:invalid_request'),
+    title: text('Code in words', 'Invalid request'),
+    status: Type.Integer({ description: 'HTTP status', examples: [400] }),
+    detail: text('Explanation for people: what happened, and what to do', '"email" is missing.'),
     category: Type.String({
       enum: [...new Set(Object.values(catalogue).map(([, category]) => category))],
-      description: 'The kind of problem',
+      description: 'Kind of problem',
       examples: ['validation'],
     }),
     code: Type.String({
       enum: Object.keys(catalogue),
-      description: 'What happened, for programs; the document says what each means',
+      description: 'Stable name of the problem, for programs; the introduction explains each one',
       examples: ['invalid_request'],
     }),
     error: Type.Optional(
-      text('The code of RFC 6749; only from `POST /introspect`, on the platform listener', 'invalid_client'),
+      text(
+        'Error code of RFC 6749; only from `POST /introspect`, on the platform listener',
+        'invalid_client',
+      ),
     ),
-    requestId: text('Names the request in the log', '01890a5d-ac96-774b-bcce-b302099a8057'),
+    requestId: text('ID of the request in the log', '01890a5d-ac96-774b-bcce-b302099a8057'),
     reason: Type.Optional(
       Type.Unsafe<EndReason>({
         type: 'string',
         enum: [...END_REASONS],
-        description: 'Why the session ended; with `session_ended` and `refresh_token_reused`',
+        description: 'Reason why the session ended; only with `session_ended` and `refresh_token_reused`',
         examples: ['logout'],
       }),
     ),
     challenge: Type.Optional(
       text(
-        'Send it with the second factor, within 5 minutes; only with `second_factor_required`',
+        'Challenge to send with the second factor within 5 minutes; only with `second_factor_required`',
         '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
       ),
     ),
     methods: Type.Optional(
       Type.Array(Type.String(), {
-        description: 'What the member can answer it by; only with `second_factor_required`',
+        description: 'Methods that the member can use for the challenge; only with `second_factor_required`',
         examples: [['totp', 'recovery_code']],
       }),
     ),
@@ -185,14 +211,14 @@ export const ProblemReply = Type.Object(
         {
           additionalProperties: true,
           description:
-            'For `navigator.credentials.get` (WebAuthn, PublicKeyCredentialRequestOptionsJSON), if the member has a passkey; only with `second_factor_required`',
+            'Argument for `navigator.credentials.get` (WebAuthn, PublicKeyCredentialRequestOptionsJSON), if the member has a passkey; only with `second_factor_required`',
           examples: [{ challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' }],
         },
       ),
     ),
     oldest: Type.Optional(
       text(
-        'A cursor from which all that is left follows; only with `cursor_expired`',
+        'Cursor that continues with the oldest remaining event; only with `cursor_expired`',
         'WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ',
       ),
     ),
@@ -201,14 +227,14 @@ export const ProblemReply = Type.Object(
         Type.Object(
           {
             path: text(
-              'JSON pointer (RFC 6901) into the body; `/headers/…` and the like for other parts',
+              'JSON pointer (RFC 6901) into the body; for other parts, it starts with `/querystring`, `/headers`, or `/params`',
               '/email',
             ),
-            message: text('What is wrong with it', 'is missing'),
+            message: text('End of a sentence that starts with the name of the field', 'is missing'),
           },
-          { title: 'InvalidValue', description: 'A value that is not accepted' },
+          { title: 'InvalidValue', description: 'Rejected value' },
         ),
-        { description: 'The values that are not accepted; only with `invalid_request`' },
+        { description: 'Rejected values; only with `invalid_request`' },
       ),
     ),
   },

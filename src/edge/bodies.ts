@@ -103,7 +103,7 @@ export async function passUnusedBody(arriving: Arriving): Promise<void> {
 }
 
 function readBody(message: IncomingMessage, limit: number, holding: Holding): Promise<Buffer> {
-  const tooLarge = () => new Problem('payload_too_large', 'The body is larger than this endpoint takes.')
+  const tooLarge = () => new Problem('payload_too_large', 'The body is larger than this endpoint accepts.')
   if (announcedBytes(message) > limit) return Promise.reject(tooLarge())
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const chunks: Buffer[] = []
@@ -158,7 +158,7 @@ function free({ buffer, byteLength }: Buffer): void {
 
 const holdingsOn = new WeakMap<Socket, Set<Holding>>()
 
-/** Also when the connection ends: on Node 22, a response that waits for an earlier one does not close then. */
+/** Even when the connection ends: on Node 22, a response that waits for an earlier one does not close then. */
 function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
   const holdings = holdingsOn.get(socket) ?? new Set()
   if (!holdingsOn.has(socket)) {

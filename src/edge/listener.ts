@@ -34,7 +34,11 @@ export function serve(handle: RequestListener, { isPublic, ...options }: Options
   // Ignores expectations other than 100-continue, which Node would refuse without a body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connect', (_request, socket) => {
-    const problem = new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } })
+    const problem = new Problem(
+      'method_not_allowed',
+      'CONNECT is not supported: this server is not a proxy.',
+      { headers: { allow: '' } },
+    )
     refuse(socket, problem, { lingerMs: LINGER_MS }, options)
   })
   answerParserErrors(server, options)

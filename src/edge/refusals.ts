@@ -44,7 +44,7 @@ export function answerParserErrors(server: Server, options: AnswerOptions): void
     const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
     const { latest, before } = answersOn.get(socket) ?? {}
     afterClose(latest?.req.complete ? latest : before, () => {
-      // The faulty request already has a response. A second one would seem to answer the next request.
+      // The faulty request already has a response. A second one would look like the response to the next request.
       if (latest?.headersSent && !latest.req.complete) {
         afterClose(latest, () => end(socket, '', lingerMs))
       } else {
@@ -102,10 +102,13 @@ function afterClose(answer: ServerResponse | undefined, act: () => void): void {
 /** Null for a broken connection, which cannot carry a response. */
 function problemOf({ code = '' }: { code?: string }): Problem | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return new Problem('request_timeout', 'The request took too long to arrive.')
+    return new Problem('request_timeout', 'The request took too long to arrive. Retry on a new connection.')
   }
   if (code === 'HPE_HEADER_OVERFLOW') {
-    return new Problem('headers_too_large', 'The request line and headers are too large.')
+    return new Problem(
+      'headers_too_large',
+      'The request line and headers are too large. Send fewer or smaller headers.',
+    )
   }
   return code.startsWith('HPE_') ? new Problem('malformed_http', 'The request is not valid HTTP.') : null
 }

@@ -63,7 +63,7 @@ export function closeUnread(
   const registers = [registry]
   const closed = new Counter({
     name: 'gatehouse_connections_closed_total',
-    help: 'Connections closed since their client did not take an answer',
+    help: 'Connections closed because their client did not read a response',
     registers,
   })
   new Gauge({

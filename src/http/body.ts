@@ -76,7 +76,7 @@ async function plugin(
         const bytes = await read()
         if (bytes.length === 0) return undefined
         if (expected.pattern.test(type) && encoding.toLowerCase() === 'identity') return bytes
-        const detail = `Send the body as ${expected.name} in UTF-8, not compressed.`
+        const detail = `The type of the body is not supported. Send ${expected.name} in UTF-8, not compressed.`
         throw new Problem('unsupported_media_type', detail)
       }
       // Otherwise Fastify checks the type even if the body is empty.

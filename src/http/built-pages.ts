@@ -25,7 +25,7 @@ async function findBuild(): Promise<string> {
   const folder = await buildFolder()
   if (existsSync(folder)) return folder
   throw new PagesError(
-    'The pages are not built. Run `npm ci --include=dev && npm run build`, or set PAGES_URL to pages of your own.',
+    'The pages are not built. Run `npm ci --include=dev && npm run build`, or set PAGES_URL to the URL of your pages.',
   )
 }
 

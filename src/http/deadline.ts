@@ -36,7 +36,7 @@ async function plugin(
     raw.once('close', () => clearTimeout(request.deadline))
     done()
   })
-  // From here on, the response has its status.
+  // At this point, the response has its status.
   app.addHook('onSend', (request, _reply, _payload, done) => {
     clearTimeout(request.deadline)
     done()
@@ -44,7 +44,7 @@ async function plugin(
 }
 
 function tooLate(): Problem {
-  const detail = 'The answer took too long; try again in a moment. What you asked for may be done already.'
+  const detail = 'The request took too long and may have completed anyway. Retry after 1 second.'
   return new Problem('unavailable', detail, { retryAfterSeconds: 1, logContext: { reason: 'too_late' } })
 }
 

@@ -61,7 +61,7 @@ async function plugin(
       methods: ['GET', 'POST', 'PATCH', 'DELETE'],
       exposedHeaders: EXPOSED,
       maxAge: 600,
-      // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
+      // Otherwise the plugin would respond with plain text to an OPTIONS that is not a preflight.
       strictPreflight: false,
     })
   }

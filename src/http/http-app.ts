@@ -84,7 +84,7 @@ async function createApp({ isPublic, ...options }: AppOptions) {
     // edge/refusals.ts does this.
     clientErrorHandler: () => {},
     rewriteUrl: ({ url = '' }) => (isDecodable(url.split('?', 1).join()) ? url : UNREADABLE_PATH),
-    // Schemas bound parameters, behind the guards. The router would answer without running a hook.
+    // Schemas bound parameters, behind the guards. The router would respond without running a hook.
     routerOptions: { maxParamLength: 64 * 1024 },
     forceCloseConnections: 'idle',
     // While the service drains, requests succeed. headers.ts closes their connections, so that clients use a different instance.
@@ -141,7 +141,7 @@ const compileSchema: FastifySchemaCompiler<TSchema> = (route) => {
   }
 }
 
-/** Tells the proxy that this network is known now. The proxy removes the header. */
+/** Marks this network as known, for the proxy, which removes the header. */
 const PROVEN = 'x-network-proven'
 
 async function arrival(app: FastifyInstance, { isTrusted }: { isTrusted: Trust }): Promise<void> {

@@ -154,8 +154,8 @@ export function tooDeep(levels: number): Problem {
 export function inexact(path: string): Problem {
   return new Problem(
     'invalid_request',
-    'A number has more digits, or is larger or smaller, than a 64-bit float holds. Send it as a string.',
-    { errors: [{ path, message: 'must be a number that a 64-bit float holds as written' }] },
+    'A 64-bit float cannot represent a number as written. Send it as a string.',
+    { errors: [{ path, message: 'must be a number that a 64-bit float can represent as written' }] },
   )
 }
 
@@ -163,7 +163,7 @@ export function outOfRange(path: string): Problem {
   const message = 'must be in the range of a 64-bit float and have at most 400 characters'
   return new Problem(
     'invalid_request',
-    'A number is beyond the range of a 64-bit float, or too long. Send it as a string.',
+    'A number is outside the range of a 64-bit float, or too long. Send it as a string.',
     { errors: [{ path, message }] },
   )
 }

@@ -4,7 +4,7 @@ import { Problem } from '../errors.ts'
 import { preferredType } from './headers.ts'
 import { sendPage } from './pages.ts'
 
-/** Replaces a path with a broken %-escape, which the router would answer without running a hook. No route has it. */
+/** Replaces a path with a broken %-escape, to which the router would respond without running a hook. No route has it. */
 export const UNREADABLE_PATH = '/%25'
 
 async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean }): Promise<void> {
@@ -18,13 +18,13 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
 
   function notFound({ url, originalUrl, method }: FastifyRequest): Problem {
     if (url === UNREADABLE_PATH && originalUrl !== UNREADABLE_PATH)
-      return new Problem('invalid_request', 'The path contains a broken %-escape.')
+      return new Problem('invalid_request', 'The path contains invalid percent-encoding. Encode it as UTF-8.')
     const [path = ''] = url.split('?')
     const allowed = routes.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods)
     if (allowed.length === 0 && method !== 'TRACE')
-      return new Problem('not_found', 'There is nothing at this path.')
+      return new Problem('not_found', 'This path does not exist. Check the URL.')
     const allow = [...new Set(allowed)].sort().join(', ')
-    const detail = `This path takes ${allow || 'no such method'}.`
+    const detail = `This path does not support ${method}.${allow && ` Supported methods: ${allow}.`}`
     return new Problem('method_not_allowed', detail, { headers: { allow } })
   }
 
@@ -37,7 +37,7 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
       else done(problem)
     }, done)
   })
-  // For pages, and for an OPTIONS that the CORS plugin did not answer.
+  // For pages, and for an OPTIONS that the CORS plugin did not handle.
   app.setNotFoundHandler(async (request, reply) => {
     if (hasPages && isForPerson(request)) return await sendPage(request, reply.code(404))
     throw notFound(request)

@@ -6,7 +6,9 @@ import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '
 async function plugin(app: FastifyInstance): Promise<void> {
   app.setErrorHandler(async (error, request, reply) => {
     const isCutOff = request.raw.destroyed && !request.raw.complete
-    const met = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
+    const met = isCutOff
+      ? new Problem('malformed_http', 'The connection closed before the request was complete.')
+      : toProblem(error)
     if (met.code === 'internal_error') logFault(request, 'error', met)
     if (met.code === 'unavailable') logFault(request, 'warn', met)
     const [, category] = catalogue[met.code]
@@ -68,11 +70,11 @@ export const problemsPlugin = fp(plugin, {
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
-    const detail = 'The service cannot reach its database; try again in a moment.'
+    const detail = 'The service cannot reach its database. Retry after 1 second.'
     return new Problem('unavailable', detail, { retryAfterSeconds: 1, cause: error })
   }
   const known = isFastifyError(error) ? fromFastify(error) : null
-  const detail = 'Something went wrong here; the request id helps to find out what.'
+  const detail = 'Something went wrong in the service. If it happens again, send "requestId" to its operator.'
   return known ?? new Problem('internal_error', detail, { cause: error })
 }
 
@@ -89,36 +91,84 @@ function fromFastify(error: FastifyError): Problem | null {
 }
 
 const FRAMEWORK: Record<string, [ProblemCode, string]> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this endpoint takes.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_http', 'The body is not as long as Content-Length says.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this endpoint accepts.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'malformed_http',
+    'The length of the body differs from Content-Length.',
+  ],
 }
 
 type Fault = NonNullable<FastifyError['validation']>[number]
 
-/** The validator's own messages use the terms of schemas. */
-const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
 const FORMATS: Record<string, string> = {
-  'idn-email': 'must be an e-mail address',
+  'idn-email': 'must be an email address',
   uuid: 'must be a UUID',
   'date-time': 'must be a time (RFC 3339), such as 2026-11-20T10:15:00Z',
 }
-const NOT_VALID = 'is not valid'
+const TYPES: Record<string, string> = {
+  string: 'a string',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
+  null: 'null',
+}
+const SIZES: Record<string, [range: 'at least' | 'at most', unit: string]> = {
+  minLength: ['at least', 'character'],
+  maxLength: ['at most', 'character'],
+  minItems: ['at least', 'item'],
+  maxItems: ['at most', 'item'],
+  minProperties: ['at least', 'field'],
+}
 
-function messageOf(fault: Fault, isInQuery: boolean): string {
-  const { keyword, params, message = NOT_VALID } = fault
-  const {
-    type,
-    minimum,
-    maximum,
-    'x-must': rule = NOT_VALID,
-  } = 'parentSchema' in fault ? Object(fault.parentSchema) : {}
+/** The validator's own messages use the terms of schemas. */
+function messageOf({ keyword, params, ...fault }: Fault, isInQuery: boolean): string {
+  const { type, minimum, maximum, 'x-must': rule } = 'parentSchema' in fault ? Object(fault.parentSchema) : {}
+  const { limit } = params
   if (isInQuery && type === 'integer') return `must be a whole number from ${minimum} to ${maximum}`
-  const known = MESSAGES[keyword] ?? FORMATS[String(params['format'])]
-  if (known !== undefined) return known
-  // People cannot read a pattern, so its schema has the rule in words.
-  if (keyword === 'pattern') return String(rule)
-  const { allowedValues } = params
-  return Array.isArray(allowedValues) ? `must be one of ${allowedValues.join(', ')}` : message
+  const [range, unit] = SIZES[keyword] ?? []
+  if (range) return `must have ${range} ${limit} ${unit}${limit === 1 ? '' : 's'}`
+  switch (keyword) {
+    case 'additionalProperties':
+      return 'is unknown'
+    case 'required':
+      return 'is missing'
+    case 'type':
+      return `must be ${TYPES[String(params['type'])]}`
+    case 'minimum':
+      return `must be at least ${limit}`
+    case 'maximum':
+      return `must be at most ${limit}`
+    case 'enum':
+      return `must be ${oneOf([params['allowedValues']].flat())}`
+    case 'uniqueItems':
+      return 'must not have duplicate items'
+    case 'format':
+      return FORMATS[String(params['format'])] ?? INVALID
+    // People cannot read a pattern, so its schema has the rule in words.
+    default:
+      return String(rule ?? INVALID)
+  }
+}
+
+const INVALID = 'is invalid'
+
+function oneOf(values: unknown[]): string {
+  return values.length === 1 ? String(values[0]) : `one of ${values.join(', ')}`
+}
+
+/** A union of constants has one fault for each of them. */
+function joinConstants(faults: Fault[]): Fault[] {
+  const constants = faults.filter(({ keyword }) => keyword === 'const')
+  const joined = [...Map.groupBy(constants, ({ instancePath }) => instancePath).values()].flatMap((alike) =>
+    alike.slice(0, 1).map((fault) => ({
+      ...fault,
+      keyword: 'enum',
+      params: { allowedValues: alike.map(({ params }) => String(params['allowedValue'])) },
+    })),
+  )
+  return [...faults.filter(({ keyword }) => keyword !== 'const'), ...joined]
 }
 
 const MAX_ERRORS = 10
@@ -130,7 +180,8 @@ function fromValidation(validation: Fault[], context: FastifyError['validationCo
     ({ keyword, params }) =>
       keyword !== 'anyOf' && keyword !== 'if' && !(keyword === 'type' && params['type'] === 'null'),
   )
-  const errors = (helpful.length > 0 ? helpful : validation).slice(0, MAX_ERRORS).map((fault) => {
+  const shown = joinConstants(helpful.length > 0 ? helpful : validation)
+  const errors = shown.slice(0, MAX_ERRORS).map((fault) => {
     const { instancePath, keyword, params } = fault
     const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
     return {
@@ -138,6 +189,6 @@ function fromValidation(validation: Fault[], context: FastifyError['validationCo
       message: messageOf(fault, context === 'querystring'),
     }
   })
-  const detail = 'The request does not have the form that this endpoint takes.'
+  const detail = 'The request is invalid. See "errors" for details.'
   return new Problem('invalid_request', detail, { errors })
 }

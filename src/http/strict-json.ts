@@ -154,7 +154,7 @@ class Reader {
     for (;;) {
       if (this.#next() !== QUOTE) throw notJson()
       const name = this.#string(true)
-      if (manyNames?.has(name) ?? names.includes(name)) throw malformed('An object has the same name twice.')
+      if (manyNames?.has(name) ?? names.includes(name)) throw malformed('An object has a duplicate name.')
       if (name === '__proto__' || (name === 'prototype' && ofName === 'constructor')) {
         throw malformed('An object has a forbidden name.')
       }

@@ -1,4 +1,5 @@
 import { expect } from 'vitest'
+import { inWords } from '../../src/errors.ts'
 import type { Answer } from '../support/test-service.ts'
 
 let hosts = 0
@@ -17,7 +18,7 @@ export function expectLimited(answer: Answer, name: string, max: number, windowS
   expect(retryAfter).toBeLessThanOrEqual(windowSeconds)
   expect(headers['ratelimit-policy']).toBe(`"${name}";q=${max};w=${windowSeconds}`)
   expect(headers['ratelimit']).toBe(`"${name}";r=0;t=${retryAfter}`)
-  expect(body.detail).toContain(`${retryAfter} s`)
+  expect(body.detail).toContain(`Retry after ${inWords(retryAfter)}.`)
 }
 
 export const remaining = ({ headers }: Answer) => Number(/;r=(\d+);/.exec(String(headers['ratelimit']))?.[1])
