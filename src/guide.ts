@@ -4,7 +4,7 @@ import type { Config } from './config/config.ts'
 import { COUNTED, type Limits } from './config/limits.ts'
 import { MAX_LENGTH } from './crypto/password.ts'
 import { MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from './crypto/password-policy.ts'
-import { type ProblemCode, statusOf } from './errors.ts'
+import { inWords, type ProblemCode, rateOf, statusOf } from './errors.ts'
 import { CODES } from './http/openapi/codes.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, issuerOf } from './token/claims.ts'
 
@@ -13,83 +13,97 @@ export function guideOf(config: Config): string {
   return [rules(config), accessTokens(config), SIGNATURES, RIGHTS, TRAIL].join('\n')
 }
 
-export const PLATFORM_GUIDE = `Whose credential a request has, forward authentication for reverse proxies, and ingested events.
+export const PLATFORM_GUIDE = `Token introspection, forward authentication for reverse proxies, and the feed of ingested events.
 
-\`/introspect\` and \`/events\` take a platform client as HTTP Basic. \`/verify\` takes the credential of the request that
-a proxy has received. Responses describe the moment of the request, so a service that keeps one can act for a session that has
-ended. No limit counts requests here. Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what
-happened, and the examples say what to do. After 503, the same request can be sent again.
+\`/introspect\` and \`/events\` require a platform client, as HTTP Basic. \`/verify\` requires the credential of the request that
+the proxy received. Responses describe the moment of the request: a service that caches one can act for a session that has
+ended. Requests on this listener have no rate limits. Every error is \`application/problem+json\` (RFC 9457): programs read
+\`code\`, and the examples explain what to do. After 503, retry the same request.
 `
 
-const rules = (config: Config) => `Sign-in, sessions, the event-signing secret and signed event ingestion.
+const rules = (
+  config: Config,
+) => `Sign-in, sessions, the event signing secret, and ingestion of signed events.
 
-## Requests and answers
+## Requests and responses
 
-Bodies are one JSON object in UTF-8, as \`application/json\`, of at most 16 KiB (events: 512 KiB). Nothing is coerced and
-nothing is dropped: a wrong type, an unknown field or parameter, a duplicate name, and a number that a 64-bit
-float cannot hold as written are 400. Numbers in the \`data\` of events only need to be in the range of a 64-bit float,
-with at most 400 characters; they keep the digits that you send. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
-has \`X-Request-Id\`, which names it in the log, and begins within 10 s.
+A body is one JSON object in UTF-8, sent as \`application/json\`, of at most 16 KiB (events: 512 KiB). Values are never converted
+or dropped. A wrong type, an unknown field or parameter, or a duplicate name returns 400. So does a number that a 64-bit float
+cannot represent as written. Numbers in the \`data\` of events only need to be in the range of a 64-bit float, with at most 400
+characters. They keep the digits that you send.
+
+IDs are UUIDs (version 7). Times are RFC 3339 in UTC, with milliseconds. Every response starts within 10 seconds. Its
+\`X-Request-Id\` is the ID of the request in the log.
 
 ## Errors
 
-Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what happened, \`detail\` tells people what to
-do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6901). After 503, and after 429 once
-\`Retry-After\` is over, the same request can be sent again.
+Every error is \`application/problem+json\` (RFC 9457): \`code\` is for programs, and \`detail\` is for people. \`errors\` lists the
+rejected values by JSON pointer (RFC 6901). After 429 or 503, wait as long as \`Retry-After\` says, then send the same request
+again.
 
-| code | status | what it means, and what to do |
+| code | status | meaning, and what to do |
 |---|---|---|
 ${rowsOfCodes()}
 
 ## Credentials
 
-| credential | good for |
+| credential | valid for |
 |---|---|
-| access token | ${config.accessTokenTtlSeconds} s |
-| refresh token | ${config.refreshTokenTtlSeconds} s, once; never beyond ${config.sessionMaxAgeSeconds} s after sign-in |
-| session cookie | ${config.cookieIdleSeconds} s after its last use, ${config.cookieMaxAgeSeconds} s after sign-in |
-| signature of an event | ${config.signatureToleranceSeconds} s around its \`webhook-timestamp\` |
-| challenge of a second factor | 300 s and 5 tries; void after another password or factor |
-| mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
+| access token | ${inWords(config.accessTokenTtlSeconds)} |
+| refresh token | ${inWords(config.refreshTokenTtlSeconds)}, for one use, and at most ${inWords(config.sessionMaxAgeSeconds)} after sign-in |
+| session cookie | ${inWords(config.cookieIdleSeconds)} after its last use, and at most ${inWords(config.cookieMaxAgeSeconds)} after sign-in |
+| signature of an event | ${inWords(config.signatureToleranceSeconds)} before and after its \`webhook-timestamp\` |
+| second-factor challenge | 5 minutes and 5 tries, until the password or a second factor changes |
+| emailed link | one use: 24 hours to verify or confirm an email, 1 hour to reset a password, 72 hours for an invitation or an undo |
 
 If a request has an \`Authorization\` header, its cookie is ignored.
 
-What a user may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
-from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
-${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the
-uses are at most ${config.refreshRaceSeconds} s apart; then the later one is only refused.
+The service reads a user's rights from the database on every request. A logout, a disabled user, or a replaced secret takes
+effect on the next request. If you retry a refresh with the same \`Idempotency-Key\` within
+${inWords(config.idempotencyWindowSeconds)}, you get the same new tokens. Any other second use of a refresh token ends its session.
+Within ${inWords(config.refreshRaceSeconds)} of the first use, it only fails.
 
 ## Second factors
 
-A member with an authenticator app or a passkey gets 401 \`second_factor_required\` for the right password, and goes on with its
-\`challenge\` at \`/auth/login/second-factor\`. A passkey alone signs in at \`/auth/login/passkey\`. What asks for a recent proof
-asks for the same. A company can ask its admins or everyone for one; service members are never asked. Who is asked and has proven
-none in this session gets 403 \`second_factor_enrolment_required\` for all but \`/auth/session\`, logout, \`/auth/reauthenticate\` and
-\`/auth/second-factors\`. If \`GET /auth/second-factors\` says \`mailCodeRequired\`, ask for a code at
-\`/auth/second-factors/mail-code\`, and send it as \`mailCode\` with the authenticator app or the passkey. \`amr\` in access tokens
-(RFC 8176) says by what their user signed in: \`pwd\`, \`otp\` for a code, \`hwk\` or \`swk\` and \`user\` for a passkey, \`mfa\` for
-two factors.
+For members with an authenticator app or a passkey, a correct password returns 401 \`second_factor_required\`. Send the second
+factor with the \`challenge\` to \`/auth/login/second-factor\`. A passkey is enough to sign in, at \`/auth/login/passkey\`.
+Re-authentication works in the same way.
+
+A company can require a second factor from its admins or from everyone, but not from service accounts. If it does, a session of
+these members returns 403 \`second_factor_enrolment_required\` until it has used one. Only \`/auth/session\`, \`/auth/refresh\`,
+\`/auth/logout\`, \`/auth/reauthenticate\`, and \`/auth/second-factors\` still work.
+
+If \`GET /auth/second-factors\` returns \`mailCodeRequired\`, request a code at \`/auth/second-factors/mail-code\`. Send it as
+\`mailCode\` with the authenticator app or the passkey.
+
+\`amr\` in access tokens (RFC 8176) lists how the user signed in: \`pwd\` for a password, \`otp\` for a code, \`hwk\` or \`swk\`
+and \`user\` for a passkey, and \`mfa\` for two factors.
 
 ## Passwords
 
-${MIN_LENGTH} to ${MAX_LENGTH} characters after NFC, without rules for their composition. A password that takes fewer than
-${MIN_GUESSES.toLocaleString('en')} guesses by the estimate of zxcvbn, which knows the e-mail, the name and the company, is
-refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}. What begins with
-\`${SERVICE_PREFIX}\` is refused, too: that is kept for servers.
+A password has ${MIN_LENGTH} to ${MAX_LENGTH} characters after NFC normalization, without rules for its composition. It must take
+at least ${MIN_GUESSES.toLocaleString('en')} guesses, as estimated by zxcvbn, which knows the email, the name, and the company.
+A weaker one is rejected with the reason${config.breachedPasswordsUrl ? ', and so is a password from a known breach' : ''}. The prefix
+\`${SERVICE_PREFIX}\` is reserved for service accounts.
 
-## Servers
+## Service accounts
 
-A server is a member with a password of its own (\`POST /auth/members\`), and signs in as people do, in token mode. Right passwords
-are not counted, so that a fleet can start behind one address; wrong ones are counted as refused credentials. To replace a
-password without a pause, ask for the next one with \`previousValidSeconds\` (\`POST /auth/members/{id}/password\`), give it to all
-servers, and sign in again with it before the old one ends with its sessions, at \`previousExpiresAt\`.
+A service account is a member for a program (\`POST /auth/members\`). It signs in with its email and its own password, in token
+mode only. A wrong password counts as a refused credential of the network. A correct one counts by service account, so that a
+fleet can start behind one IP address.
+
+To rotate a password without downtime:
+
+1. Request a new password with \`previousValidSeconds\` (\`POST /auth/members/{id}/password\`).
+2. Deploy it to all servers, and sign in again with it.
+3. At \`previousExpiresAt\`, the previous password and its sessions expire.
 
 ## Limits
 
-A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 with \`Retry-After\`; limited routes tell in
-\`RateLimit\` what is left.
+A network is an IPv4 address or an IPv6 /64. Above a limit, requests return 429 with \`Retry-After\`. Limited endpoints return
+\`RateLimit\`, which shows the remaining uses.
 
-| limit | at most | counts |
+| limit | maximum | counts |
 |---|---|---|
 ${rowsOfLimits(config.limits)}
 `
@@ -106,41 +120,41 @@ function rowsOfCodes(): string {
 function rowsOfLimits(limits: Limits): string {
   const names: (keyof Limits)[] = Object.keys(COUNTED).filter((name): name is keyof Limits => name in limits)
   return toRows(
-    names.map((name) => [
-      limits[name].name,
-      `${limits[name].max} in ${limits[name].windowSeconds} s`,
-      COUNTED[name],
-    ]),
+    names.map((name) => {
+      const { max, windowSeconds } = limits[name]
+      const most = name === 'auditReads' ? `${max}, ${inWords(windowSeconds)}` : rateOf(limits[name])
+      return [limits[name].name, most, COUNTED[name]]
+    }),
   )
 }
 
 function accessTokens(config: Config): string {
   const issuer = issuerOf(config)
   const claims: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
-    iss: `the issuer: \`${issuer}\``,
-    aud: `the audience: \`${ACCESS_AUDIENCE}\``,
-    sub: 'the user',
-    cid: 'the company',
-    sid: 'the session',
-    role: 'what the user is in the company',
-    perms: 'the permissions of the user',
-    amr: 'by what the user signed in (RFC 8176)',
-    auth_time: 'when the user last proved who they are, in Unix seconds',
-    jti: 'the token',
-    iat: 'when it was issued, in Unix seconds',
-    exp: 'when it expires, in Unix seconds',
+    iss: `issuer: \`${issuer}\``,
+    aud: `audience: \`${ACCESS_AUDIENCE}\``,
+    sub: 'ID of the user',
+    cid: 'ID of the company',
+    sid: 'ID of the session',
+    role: 'role of the user in the company',
+    perms: 'permissions of the user',
+    amr: 'how the user signed in (RFC 8176)',
+    auth_time: 'time of the last authentication, in Unix seconds',
+    jti: 'ID of the token',
+    iat: 'time of issue, in Unix seconds',
+    exp: 'time of expiry, in Unix seconds',
   }
   return `## Access tokens
 
-An access token is a JWT (RFC 9068), signed with ES256 by a key of \`/.well-known/jwks.json\`; its \`typ\` is \`at+jwt\`. Ids are
-UUIDs. Tokens of sessions from before version 1.1 have neither \`amr\` nor \`auth_time\`; later versions may add claims.
+An access token is a JWT (RFC 9068), signed with ES256 by a key from \`/.well-known/jwks.json\`. Its \`typ\` is \`at+jwt\`, and
+IDs are UUIDs. Tokens of sessions from before version 1.1 have neither \`amr\` nor \`auth_time\`. Later versions may add claims.
 
-| claim | says |
+| claim | value |
 |---|---|
 ${toRows(Object.entries(claims))}
 
-A service can verify it offline. It then learns of a logout or of another role when the token expires, after
-${config.accessTokenTtlSeconds} s at most; \`GET /auth/session\` tells at once. In JavaScript, with the library jose:
+Services can verify access tokens offline. They then notice a logout or a new role only when the token expires, after at most
+${inWords(config.accessTokenTtlSeconds)}. \`GET /auth/session\` shows it immediately. In JavaScript, with the library jose:
 
 \`\`\`js
 import { createRemoteJWKSet, jwtVerify } from 'jose'
@@ -148,7 +162,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose'
 const issuer = '${issuer}'
 const keys = createRemoteJWKSet(new URL(issuer + '/.well-known/jwks.json'))
 
-// The claims of an access token. Throws for what is none, or has expired.
+// Returns the claims of an access token. Throws if it is invalid or has expired.
 export async function verifyAccessToken(token) {
   const { payload } = await jwtVerify(token, keys, {
     issuer,
@@ -165,14 +179,14 @@ export async function verifyAccessToken(token) {
 
 const SIGNATURES = `## Signed events
 
-Events are signed as in Standard Webhooks, whose libraries work unchanged. The key of the HMAC is not the text of the signing
-secret: it is the 32 bytes that the base64 behind \`whsec_\` decodes to. Sign the bytes of the body as they are sent. In
+Events are signed as in Standard Webhooks, whose libraries work unchanged. The HMAC key is not the text of the signing secret,
+but the 32 bytes that you get by decoding the base64 after \`whsec_\`. Sign the bytes of the body exactly as you send them. In
 JavaScript:
 
 \`\`\`js
 import { createHmac } from 'node:crypto'
 
-// The value of webhook-signature. The timestamp is in Unix seconds, as in webhook-timestamp.
+// Returns the value of webhook-signature. The timestamp is in Unix seconds, as in webhook-timestamp.
 export function sign(secret, { id, timestamp, body }) {
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
   const signed = createHmac('sha256', key).update(id + '.' + timestamp + '.' + body)
@@ -183,9 +197,9 @@ export function sign(secret, { id, timestamp, body }) {
 
 const RIGHTS = `## Roles and plans
 
-As they are delivered; the answer to a sign-in has what holds at that moment. This service enforces
-\`webhook-secret:manage\`, \`members:manage\`, \`audit:read\` and the feature \`event_ingest\`; the other permissions and
-features are for the services beside it.
+These are the defaults. The sign-in response contains what currently applies. This service enforces \`webhook-secret:manage\`,
+\`members:manage\`, \`audit:read\`, and the feature \`event_ingest\`. The other permissions and features are for other services
+of the platform.
 
 | role | permissions |
 |---|---|
@@ -204,10 +218,10 @@ function rowsOfLists(lists: Record<string, readonly string[]>): string {
 
 const TRAIL = `## The audit trail
 
-What is done in a company is kept as entries that nobody can change. \`outcome\` is \`done\` or \`refused\`, unless the table
-names others. Acts of operators on the whole service are in the trail of no company.
+The trail records actions in a company as entries that cannot be changed. \`outcome\` is \`done\` or \`refused\`, unless the table
+names others. Operator actions on the whole service are not in the trail of any company.
 
-| action | says |
+| action | meaning |
 |---|---|
 ${toRows(Object.entries(ACTIONS))}
 `

@@ -41,19 +41,20 @@ export const Id = Type.String({
 export const Company = Type.String({
   minLength: 1,
   maxLength: 40,
-  description: 'The handle of the company, in place of `companyId`',
+  description: 'Handle of the company, instead of `companyId`',
   examples: ['acme-4821'],
 })
 
 export const CompanyHandle = Type.Union([Type.String(), Type.Null()], {
-  description: 'What people type in place of its id; null if it has none yet',
+  description: 'Handle, which people type instead of the company ID; null if there is none yet',
   examples: ['acme-4821'],
 })
 
 export const Email = Type.String({
   format: 'idn-email',
   maxLength: MAX_EMAIL_LENGTH,
-  description: 'Compared after NFC and lower-casing; a Unicode domain is converted to its ASCII form',
+  description:
+    'Email address. It is compared in lower case and NFC, and a Unicode domain is converted to ASCII',
   examples: ['ada@acme.example'],
 })
 
@@ -64,7 +65,7 @@ export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: [
 export const linkToken = (prefix: 'verify' | 'reset' | 'invite' | 'confirm' | 'undo') =>
   Type.String({
     maxLength: 1024,
-    description: 'From the fragment of the mailed link. It works once',
+    description: 'Token from the fragment of the emailed link. It works once',
     examples: [`${prefix}_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA`],
   })
 
@@ -72,7 +73,7 @@ export const MailCode = Type.Optional(
   Type.String({
     minLength: 1,
     maxLength: 64,
-    description: 'The emailed code, for a member without a second factor. Spaces and dashes are ignored',
+    description: 'Emailed code, for members without a second factor. Spaces and dashes are ignored',
     examples: ['48201946'],
   }),
 )
@@ -83,6 +84,6 @@ export const AcceptedReply = Type.Object(
   {
     additionalProperties: false,
     title: 'AcceptedReply',
-    description: 'Empty: whether a mail is sent, the mailbox tells',
+    description: 'Always empty, so that it reveals nothing about an account',
   },
 )

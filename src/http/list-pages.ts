@@ -11,21 +11,21 @@ export const pageQuery = {
       minimum: 1,
       maximum: MAX_ROWS,
       default: DEFAULT_ROWS,
-      description: 'How many at most',
+      description: 'Maximum number of entries',
       examples: [20],
     }),
   ),
   cursor: Type.Optional(
     Type.String({
       maxLength: 1_000,
-      description: 'The `nextCursor` of the page before; the first page without it',
+      description: '`nextCursor` of the previous page; without it, the first page is returned',
       examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
     }),
   ),
 }
 
 export const NextCursor = Type.Union([Type.String(), Type.Null()], {
-  description: 'The `cursor` of the next page; null if there is none',
+  description: '`cursor` of the next page; null on the last page',
   examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
 })
 
@@ -61,6 +61,6 @@ export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: s
 }
 
 export function invalidCursor(): Problem {
-  const detail = 'The cursor is none of this list; begin with the first page.'
-  return invalidField('querystring/cursor', 'is not the nextCursor of a page', detail)
+  const detail = 'The cursor does not belong to this list. Start with the first page.'
+  return invalidField('querystring/cursor', 'must be the "nextCursor" of a page', detail)
 }

@@ -24,9 +24,9 @@ test('the documentation is one self-contained page, built without a database (AS
   for (const text of [
     '/auth/webhook-secret/regenerate',
     'https://auth.gatehouse.test/api',
-    '17 in 61 s',
-    '777 s',
-    '1111111 s after sign-in',
+    '17 per 61 seconds',
+    '777 seconds',
+    '1,111,111 seconds after sign-in',
   ])
     expect(html).toContain(text)
   // The page loads nothing, and its policy would not allow it.

@@ -41,8 +41,8 @@ test('the code for access tokens verifies one offline, with all listed claims (R
   const chapter = chapterOf('Access tokens')
   const listed = [...chapter.matchAll(/^\| `(\w+)` \|/gm)].map(([, claim]) => claim)
   expect(listed.toSorted()).toEqual(Object.keys(claims).sort())
-  expect(chapter).toContain(`the issuer: \`${claims.iss}\``)
-  expect(chapter).toContain(`the audience: \`${claims.aud}\``)
+  expect(chapter).toContain(`| issuer: \`${claims.iss}\``)
+  expect(chapter).toContain(`| audience: \`${claims.aud}\``)
 })
 
 test('the code for access tokens refuses all other tokens', async () => {

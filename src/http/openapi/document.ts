@@ -12,8 +12,8 @@ async function routes(app: FastifyInstance): Promise<void> {
     {
       schema: {
         operationId: 'getOpenApi',
-        summary: 'This document',
-        description: 'OpenAPI 3.1, made from the schemas that requests are validated with.',
+        summary: 'Get this document',
+        description: 'Returns OpenAPI 3.1, generated from the schemas that validate requests.',
         tags: ['keys'],
         response: {
           200: Type.Object(

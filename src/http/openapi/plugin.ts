@@ -3,18 +3,18 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 const PUBLIC_TAGS = [
-  { name: 'authentication', description: 'Sign-in, refresh and logout' },
-  { name: 'session', description: "The user's own sessions and password" },
-  { name: 'account', description: 'Name and e-mail of the user' },
+  { name: 'authentication', description: 'Sign-in, refresh, and logout' },
+  { name: 'session', description: 'Sessions and password of the user' },
+  { name: 'account', description: 'Name and email of the user' },
   {
     name: 'second factors',
-    description: 'Authenticator apps, passkeys, recovery codes, and the policy on them',
+    description: 'Authenticator apps, passkeys, recovery codes, and the company policy',
   },
-  { name: 'members', description: 'The people and servers of a company, and invitations' },
-  { name: 'audit', description: 'What was done in the company, by whom' },
-  { name: 'onboarding', description: 'Registration, verification, reset and invitations; all by mail' },
-  { name: 'signing-secret', description: 'The secret that events are signed with' },
-  { name: 'events', description: 'Signed ingestion of events' },
+  { name: 'members', description: 'Members, service accounts, and invitations of the company' },
+  { name: 'audit', description: 'Audit trail of the company' },
+  { name: 'onboarding', description: 'Registration, email verification, password reset, and invitations' },
+  { name: 'signing-secret', description: 'Secret that signs events' },
+  { name: 'events', description: 'Ingestion of signed events' },
   { name: 'keys', description: 'Public keys and this document' },
 ]
 
@@ -23,26 +23,26 @@ const SECURITY_SCHEMES = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'The access token of a sign-in or refresh',
+    description: 'Access token from a sign-in or refresh',
   },
   refreshToken: {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'The refresh token of a sign-in or refresh; it works once',
+    description: 'Refresh token from a sign-in or refresh. It works once',
   },
   sessionCookie: {
     type: 'apiKey',
     in: 'cookie',
     name: '__Host-session',
-    description: 'Set by a sign-in with `X-Session-Mode: cookie`, in place of both tokens',
+    description: 'Cookie from a sign-in with `X-Session-Mode: cookie`, instead of tokens',
   },
   signature: {
     type: 'apiKey',
     in: 'header',
     name: 'webhook-signature',
     description:
-      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`. The key is what the base64 behind `whsec_` decodes to',
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`. The key is the decoded base64 after `whsec_`',
   },
 } as const
 
@@ -51,12 +51,12 @@ const header = (description: string, type: 'string' | 'integer' = 'string') => (
   schema: { type },
 })
 export const HEADERS = {
-  RequestId: header('Names this request in the log'),
-  RateLimit: header('What is left of the limit: `"name";r=<remaining>;t=<seconds until it is whole>`'),
-  RateLimitPolicy: header('The limit: `"name";q=<requests>;w=<seconds>`'),
-  RetryAfter: header('Seconds after which a retry may succeed', 'integer'),
-  Challenge: header('How to authenticate (RFC 6750, section 3; RFC 7617, section 2)'),
-  SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
+  RequestId: header('ID of this request in the log'),
+  RateLimit: header('Remaining uses of the limit: `"name";r=<remaining>;t=<seconds until reset>`'),
+  RateLimitPolicy: header('Limit: `"name";q=<uses>;w=<seconds>`'),
+  RetryAfter: header('Seconds to wait before a retry', 'integer'),
+  Challenge: header('Authentication scheme (RFC 6750, section 3; RFC 7617, section 2)'),
+  SessionCookie: header('The cookie `__Host-session`; only with `X-Session-Mode: cookie`'),
 }
 
 const PARAMETERS = {
@@ -64,7 +64,7 @@ const PARAMETERS = {
     in: 'header',
     name: 'x-session-id',
     description:
-      'With the session cookie: the ID of the session that the page shows. If the cookie belongs to a different session, nothing is done. A 401 does not expire the cookie then, because the page may have a newer one',
+      'ID of the session that the page shows; only with the session cookie. If the cookie belongs to a different session, the request is refused. With this header, a 401 does not expire the cookie, because the browser may have a newer one',
     schema: { type: 'string', format: 'uuid' },
     example: '01890a5d-ac96-774b-bcce-b302099a8057',
   },
@@ -79,10 +79,10 @@ const DOCUMENTS = {
     components: { headers: HEADERS, parameters: PARAMETERS, securitySchemes: SECURITY_SCHEMES },
   },
   platform: {
-    title: 'gatehouse, for services of the platform',
+    title: 'gatehouse, for platform services',
     tags: [
-      { name: 'sessions', description: 'Whose a credential is, and what they may do' },
-      { name: 'events', description: 'Ingested events, in one order' },
+      { name: 'sessions', description: 'Owner and rights of a credential' },
+      { name: 'events', description: 'Feed of ingested events' },
       { name: 'keys', description: 'This document' },
     ],
     components: {
