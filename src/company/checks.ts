@@ -17,9 +17,9 @@ const INVISIBLE =
 export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'): string {
   const email = normalizeEmail(text)
   // Some mail servers decode an encoded word (RFC 2047) and then deliver to a different email.
-  if (!isEmail(email) || email.includes('=?')) throw invalidField(field, 'must be an e-mail address')
+  if (!isEmail(email) || email.includes('=?')) throw invalidField(field, 'must be an email address')
   if (email.endsWith('@service.invalid'))
-    throw invalidField(field, 'must not be at service.invalid, which is for service accounts')
+    throw invalidField(field, 'must not end in @service.invalid, which is reserved for service accounts')
   return email
 }
 
@@ -30,7 +30,7 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   if (INVISIBLE.test(name))
     throw invalidField(
       field,
-      'must not contain invisible characters (soft hyphens, direction marks, zero-width ones that join nothing)',
+      'must not contain invisible characters (soft hyphens, direction marks, zero-width characters that join nothing)',
     )
   // Browsers leave joiners out of a URL. Emails break up names such as Booking.com (mail/letters.ts).
   if (name.replace(JOINERS, '').includes('://')) throw invalidField(field, 'must not contain ://')

@@ -25,12 +25,12 @@ export function checkHandle(text: string, cell: string | undefined): string {
   if (!FORM.test(handle) || ID.test(handle))
     throw invalidField(
       'handle',
-      `must have 3 to ${MAX_LENGTH} of a-z, 0-9 and -, begin with a letter and end with a letter or digit`,
+      `must have 3 to ${MAX_LENGTH} characters of a-z 0-9 -, start with a letter, and end with a letter or digit`,
     )
   const suffix = suffixOf(cell)
   if (!handle.endsWith(suffix)) throw invalidField('handle', `must end in ${suffix}`)
   if (RESERVED.includes(handle.slice(0, handle.length - suffix.length)))
-    throw invalidField('handle', 'must be another one: this word is reserved')
+    throw invalidField('handle', 'must not be a reserved word')
   return handle
 }
 
@@ -79,12 +79,13 @@ export function readNamedCompany({
   company,
 }: NamedCompany): { companyId: string } | { handle: string } {
   if (companyId !== undefined && company !== undefined)
-    throw invalidField('company', 'must be left out where companyId is given')
+    throw invalidField('company', 'must not be sent together with "companyId"')
   if (companyId !== undefined)
     return { companyId: isNobodys(companyId) ? nobodysId(companyId) : companyId.toLowerCase() }
-  if (company === undefined) throw invalidField('companyId', 'is missing; or give the handle as company')
+  if (company === undefined)
+    throw invalidField('companyId', 'is missing', 'Either "companyId" or "company" (the handle) is required.')
   const handle = company.toLowerCase()
-  if (ID.test(handle)) throw invalidField('company', 'is an id: give it as companyId')
+  if (ID.test(handle)) throw invalidField('company', 'is an ID, which must be sent as "companyId"')
   return { handle }
 }
 

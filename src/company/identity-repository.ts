@@ -50,7 +50,7 @@ export async function replacePasswordHash(
   return numUpdatedRows > 0n
 }
 
-/** Undefined unless user and company are active. `isFirst`: the email was not proven before. */
+/** Undefined unless user and company are active. `isFirst`: the email was not verified before. */
 export async function proveEmail(
   db: Executor,
   companyId: string,
@@ -207,6 +207,6 @@ export const identityColumns = sql`u.company_id as "companyId", u.user_id as "us
 
 /** Joins users `u` and accounts `a` to `i`, which has the columns company_id and email. */
 export const identities = sql`
-  -- There is one at most. So the planner comes from the e-mail, and not from the company to all of its users.
+  -- At most one. The limit makes the planner start from the email, instead of reading all users of the company.
   cross join lateral (select * from users u where u.company_id = i.company_id and u.email = i.email limit 1) u
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`

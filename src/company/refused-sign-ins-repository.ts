@@ -73,7 +73,7 @@ export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[])
       select coalesce(c.company_id, ${PLATFORM}::uuid) as company_id, i.at, i.network, i.reason, i.is_known, i.email,
         i.ip_address, case when c.company_id is not null then i.user_id end as user_id
       from item i left join companies c on c.company_id = i.company_id and c.status <> 'deleting'
-      -- After the users are locked, as by what deletes one of them: it blanks the e-mail in these sums.
+      -- After the users are locked, like the deletion of a user, which blanks the email in these sums.
       where (select count(*) from noted) >= 0
     ), ${summingUpRefusedSignIns('at_company')}
     select`.execute(db)

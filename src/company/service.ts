@@ -76,12 +76,12 @@ export async function requireOtherAdmin(tx: Tx, companyId: string, userId: strin
   if (admins.length === 1 && admins[0] === userId)
     throw new Problem(
       'last_admin',
-      'The company would be left without an active admin: make another user its admin first.',
+      'This would leave the company without an active admin. Make another user an admin first.',
     )
 }
 
 export function noSuchCompany(): Problem {
-  return new Problem('not_found', 'There is no company with this id.')
+  return new Problem('not_found', 'There is no company with this ID.')
 }
 
 export function noSuchUser(): Problem {
@@ -89,15 +89,15 @@ export function noSuchUser(): Problem {
 }
 
 function noSuchRole(): Problem {
-  return invalidField('role', 'is not one of the roles: admin, analyst, developer, viewer')
+  return invalidField('role', 'must be one of admin, analyst, developer, viewer')
 }
 
 export function alreadyMember(): Problem {
-  return new Problem('already_member', 'This e-mail belongs to a member of the company already.')
+  return new Problem('already_member', 'This email already belongs to a member of the company.')
 }
 
 export function emailTaken(): Problem {
-  return invalidField('email', 'belongs to a user of this company already')
+  return invalidField('email', 'is already the email of a user of this company')
 }
 
 /** For `catch`: foreign keys refuse unknown roles and plans. @throws Problem invalid_request */
@@ -105,6 +105,6 @@ export function explainUnknownName(error: unknown): never {
   const constraint = constraintOf(error)
   if (constraint === 'users_role_fkey') throw noSuchRole()
   if (constraint === 'subscriptions_plan_fkey')
-    throw invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
+    throw invalidField('plan', 'must be one of starter, growth, enterprise')
   throw error
 }

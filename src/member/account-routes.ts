@@ -16,8 +16,8 @@ const account: Routes<Context> = async (app, { context }) => {
     '/auth/password/change',
     operation({
       operationId: 'changePassword',
-      summary: "Change the password; the user's other sessions end",
-      description: 'Mailed links to reset the password no longer work after it.',
+      summary: 'Change your password',
+      description: 'Ends your other sessions. Emailed reset links and a pending email change become invalid.',
       tags: ['session'],
       body: schemas.PasswordChangeBody,
       response: responses({ 204: Type.Null() }, 'permission_denied'),
@@ -33,8 +33,8 @@ const account: Routes<Context> = async (app, { context }) => {
     '/auth/account',
     operation({
       operationId: 'changeAccount',
-      summary: 'Change your own name',
-      description: 'It is in the next answer on every instance.',
+      summary: 'Change your name',
+      description: 'Takes effect on the next request, on every instance.',
       body: schemas.AccountBody,
       response: { 200: schemas.AccountReply },
     }),
@@ -49,9 +49,9 @@ const account: Routes<Context> = async (app, { context }) => {
     '/auth/email/change',
     operation({
       operationId: 'changeEmail',
-      summary: 'Ask for another e-mail address; a link to it confirms the change',
+      summary: 'Request a new email address',
       description:
-        'Needs a recent proof, and without a second factor the code of `POST /auth/second-factors/mail-code` with `{"for":"email"}`. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void. If no second factor proved it, the mail that tells the former address has a link to undo it.',
+        'Sends a confirmation link to the new address. Nothing changes until the link is used. A newer request, a new password, or disabling the account invalidates the link. The request requires recent authentication. Without a second factor, it also requires a code from `POST /auth/second-factors/mail-code` with `{"for":"email"}`. After a change without a second factor, the previous address gets an email with a link to undo it.',
       body: schemas.EmailChangeBody,
       response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
     }),
@@ -71,8 +71,9 @@ const links: Routes<Context> = async (app, { context }) => {
     '/auth/email/confirm',
     operation({
       operationId: 'confirmEmail',
-      summary: 'Change the e-mail address by the token that was mailed to the new one',
-      description: 'Links that were mailed to the old one no longer work. Both get a notice.',
+      summary: 'Confirm a new email address',
+      description:
+        'Uses the token from the email to the new address. Links in emails to the previous address no longer work. Both addresses get a notice.',
       body: schemas.ConfirmBody,
       response: { 204: Type.Null() },
     }),
@@ -88,10 +89,9 @@ const links: Routes<Context> = async (app, { context }) => {
     '/auth/undo',
     operation({
       operationId: 'undo',
-      summary:
-        'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
+      summary: 'Undo an account change',
       description:
-        'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed. `additions` lists what the account added to the company since then, and the undo does not remove.',
+        'Uses the token from the email about a first second factor, or about an email change without a second factor. The token is valid for 72 hours. Undoing restores the previous address, removes the password and all second factors, and ends all sessions. Emailed links and later invitations of the account become invalid. The user gets an email with a link to set a new password. `additions` lists later additions to the company that the undo does not remove.',
       body: schemas.UndoBody,
       response: { 200: schemas.UndoReply },
     }),

@@ -47,21 +47,24 @@ export async function changePassword(
 ): Promise<void> {
   const { session } = actor
   if (session.userKind === 'service')
-    throw new Problem('permission_denied', 'An admin replaces the password of a service member.')
+    throw new Problem(
+      'permission_denied',
+      'Service accounts cannot change their own password. Ask an admin to replace it.',
+    )
   if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
-    throw invalidField('newPassword', 'must be another than the current one')
+    throw invalidField('newPassword', 'must be different from the current password')
   await counted(context, actor, async () => {
     const hasher = context.hasher.admit(applicantOf(actor))
     await checkPassword('newPassword', newPassword, session, { ...context, hasher })
     const before = await matchCurrentPassword(context, actor, currentPassword)
     const isReplaced =
       before !== null && (await replace(context, actor, { before, after: await hasher.hash(newPassword) }))
-    // Not 401, which tells clients that the session has ended.
+    // Not 401, which clients take as the end of the session.
     if (!isReplaced) throw invalidField('currentPassword', 'is wrong')
   })
 }
 
-/** Counted by network too, so that someone who stole a session cannot use up its owner's attempts. */
+/** Counted by network too, so that someone who stole a session cannot consume all attempts of its owner. */
 async function counted(context: Context, actor: Actor, work: () => Promise<void>): Promise<void> {
   const { session, client } = actor
   const changer = byNetwork(client.network, session.companyId, session.userId)
@@ -101,8 +104,8 @@ export async function requestEmailChange(
   const { ipAddress, network } = actor.client
   const email = checkEmail(newEmail, 'newEmail')
   if (session.userKind === 'service')
-    throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
-  if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
+    throw new Problem('permission_denied', 'Service accounts cannot change their email.')
+  if (email === session.email) throw invalidField('newEmail', 'is already your email address')
   await counted(context, actor, async () => {
     const digest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
@@ -146,7 +149,7 @@ export async function confirmEmailChange(context: Context, token: string, receiv
 async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   return await change.catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error
-    throw invalidField('token', 'is for an e-mail address that another member has')
+    throw invalidField('token', 'is for an email address that another member already uses')
   })
 }
 

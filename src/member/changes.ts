@@ -48,7 +48,7 @@ export async function asManager<Result>(
 /** Call it before `onMember`. @throws Problem permission_denied for the actor's own id; rate_limited */
 export async function countChangeOf(context: Context, actor: Actor, memberId: string): Promise<void> {
   if (memberId === actor.session.userId)
-    throw new Problem('permission_denied', 'Nobody can do this to their own account; ask another admin.')
+    throw new Problem('permission_denied', 'You cannot do this to your own account. Ask another admin.')
   await countChange(context, actor)
 }
 
@@ -85,7 +85,7 @@ export async function onMember<Result>(
 }
 
 export function noSuchMember(): Problem {
-  return new Problem('not_found', 'The company has no member with this id.')
+  return new Problem('not_found', 'The company has no member with this ID.')
 }
 
 /** @throws Problem invalid_request; a foreign key refuses unknown roles */
@@ -105,7 +105,7 @@ export function isNewAdmin(before: string, role: string | undefined): boolean {
 /** @throws Problem invalid_request for a service account as an admin */
 export function requireRoleFor(kind: UserKind, role: string): void {
   if (kind === 'service' && role === 'admin')
-    throw invalidField('role', 'must be another than admin for a service member')
+    throw invalidField('role', 'must not be admin for a service account')
 }
 
 export async function changeStatus({ tx, companyId, audit }: Act, { id }: Member, status: Member['status']) {
@@ -150,7 +150,7 @@ export async function resetSecondFactors(
 ): Promise<void> {
   const change = { memberId: userId, links: { email, remove: deleteResetTokens } }
   await onMember(context, actor, change, async (act, { kind, email }) => {
-    if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
+    if (kind === 'service') throw new Problem('not_found', 'Service accounts have no second factors.')
     const reason = 'session' in actor ? 'ended_by_admin' : 'ended_by_operator'
     await resetFactors(act, { userId, email }, reason)
     await act.audit('second_factors_reset', { subject: userId })
@@ -168,7 +168,7 @@ export async function checkAdminCode(
   code: string | undefined,
 ): Promise<Buffer | null> {
   if (isNewAdmin) return await checkMailCode(context, actor, 'admin', code)
-  if (code !== undefined) throw invalidField('mailCode', 'is only needed to make someone an admin')
+  if (code !== undefined) throw invalidField('mailCode', 'must only be sent to make someone an admin')
   return null
 }
 

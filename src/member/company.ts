@@ -32,7 +32,10 @@ export async function changeCompany(
     if (isRenamed) await updateCompany(tx, companyId, { name: after.name })
     const isMoved = handle !== undefined && handle !== before.handle
     if (isMoved && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
-      throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')
+      throw new Problem(
+        'handle_taken',
+        'A different company has this handle, or had it recently. Choose a different handle.',
+      )
     const changed = ({ name, handle }: typeof before) => ({
       ...(isRenamed && { name }),
       ...(isMoved && { handle }),

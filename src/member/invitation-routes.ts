@@ -16,9 +16,9 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/invitations',
     operation({
       operationId: 'invite',
-      summary: 'Invite somebody by mail',
+      summary: 'Invite someone by email',
       description:
-        'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members. Without a second factor, role `admin` also needs `mailCode`.',
+        'Replaces an earlier invitation to the same email. The invitation becomes invalid if its sender loses the permission `members:manage`. If you have no second factor, you also need `mailCode` to invite an admin.',
       body: schemas.InvitationBody,
       response: responses({ 201: schemas.InvitationReply }, 'already_member', 'quota_reached'),
     }),
@@ -32,8 +32,9 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/invitations',
     operation({
       operationId: 'listInvitations',
-      summary: 'The open invitations, the newest first, in pages',
-      description: 'Those whose link works, or will once its mail is sent.',
+      summary: 'List open invitations',
+      description:
+        'Returns pages, newest first. An invitation is open if its link works, or if its email has not been sent yet.',
       querystring: schemas.InvitationsQuery,
       response: { 200: schemas.InvitationsReply },
     }),
@@ -53,8 +54,8 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/invitations/:id/resend',
     operation({
       operationId: 'resendInvitation',
-      summary: 'Mail the link of an invitation again',
-      description: 'The older link works until the mail server has accepted the newer one.',
+      summary: 'Resend an invitation',
+      description: 'The previous link works until the mail server has accepted the new email.',
       params: schemas.InvitationParams,
       response: responses({ 202: AcceptedReply }, 'not_found', 'quota_reached'),
     }),
@@ -69,8 +70,8 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/invitations/:id',
     operation({
       operationId: 'withdrawInvitation',
-      summary: 'Withdraw an invitation; its link is dead',
-      description: 'A mail of it that waits is not sent.',
+      summary: 'Withdraw an invitation',
+      description: 'Its link stops working. If its email is still queued, it is not sent.',
       params: schemas.InvitationParams,
       response: responses({ 204: Type.Null() }, 'not_found'),
     }),

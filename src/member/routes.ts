@@ -29,8 +29,9 @@ const reading: Routes<Context> = async (app, { context }) => {
     '/auth/members',
     operation({
       operationId: 'listMembers',
-      summary: 'The members of the company by name, in pages',
-      description: 'Needs the permission `members:manage`, as everything here.',
+      summary: 'List members',
+      description:
+        'Returns pages, sorted by name. All endpoints with this tag require the permission `members:manage`.',
       querystring: schemas.MembersQuery,
       response: { 200: schemas.MembersReply },
     }),
@@ -52,8 +53,8 @@ const reading: Routes<Context> = async (app, { context }) => {
     '/auth/members/:id',
     operation({
       operationId: 'getMember',
-      summary: 'One member of the company',
-      description: 'An id of another company is answered like one that does not exist.',
+      summary: 'Get a member',
+      description: 'A member of a different company returns 404, like one that does not exist.',
       params: schemas.MemberParams,
       response: responses({ 200: schemas.MemberReply }, 'not_found'),
     }),
@@ -67,9 +68,9 @@ const changing: Routes<Context> = async (app, { context }) => {
     '/auth/members/:id',
     operation({
       operationId: 'changeMember',
-      summary: "Change a member's role, assignments or status",
+      summary: 'Change a member',
       description:
-        'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves. Without a second factor, a change to role `admin` also needs `mailCode`.',
+        'Changes role, assignments, or status. The change takes effect on the next request of the member. Disabling a member ends all their sessions. You cannot change yourself. If you have no second factor, you also need `mailCode` to make someone an admin.',
       params: schemas.MemberParams,
       body: schemas.MemberChangeBody,
       response: responses({ 200: schemas.MemberReply }, 'not_found'),
@@ -87,9 +88,9 @@ const services: Routes<Context> = async (app, { context }) => {
     '/auth/members',
     operation({
       operationId: 'addServiceMember',
-      summary: 'Add a server of the company as a member',
+      summary: 'Add a service account',
       description:
-        'It signs in by e-mail and password, in token mode alone; right passwords are not counted, so that a fleet can start behind one address. It gets no mail and is never asked for a recent proof.',
+        'For programs, which sign in by email and password, in token mode only. A correct password counts by service account instead of by network, so that a fleet can start behind one IP address. Service accounts get no emails, and never need to re-authenticate.',
       body: schemas.ServiceMemberBody,
       response: responses({ 201: schemas.ServiceMemberReply }, 'quota_reached'),
     }),
@@ -103,9 +104,9 @@ const services: Routes<Context> = async (app, { context }) => {
     '/auth/members/:id/password',
     operation({
       operationId: 'replaceServicePassword',
-      summary: 'Replace the password of a service member',
+      summary: 'Replace a service account password',
       description:
-        'The old one, and the sessions that it opened, are dead at once. With `previousValidSeconds` both work for so long, so that a fleet is changed without a pause; of three, the oldest is dead.',
+        'The previous password and its sessions stop working immediately. To rotate without downtime, keep them valid with `previousValidSeconds`. At most two passwords are valid at a time: a third one ends the oldest.',
       params: schemas.MemberParams,
       body: ServicePasswordBody,
       response: responses({ 200: ServicePasswordReply }, 'not_found'),
@@ -125,9 +126,9 @@ const companies: Routes<Context> = async (app, { context }) => {
     '/auth/company',
     operation({
       operationId: 'changeCompany',
-      summary: 'Change the name of the company, or the handle that people type in place of its id',
+      summary: 'Change company name or handle',
       description:
-        'A handle has 3 to 40 of `a-z 0-9 -`, begins with a letter and ends with a letter or digit. A former one signs nobody in; the last two stay reserved for the company, and others for 90 days.',
+        'People type the handle instead of the company ID. It has 3 to 40 characters of `a-z 0-9 -`, starts with a letter, and ends with a letter or digit. Nobody can sign in with a previous handle. The last two stay reserved for the company, and older ones for 90 days.',
       body: schemas.CompanyChangeBody,
       response: responses({ 200: schemas.CompanyReply }, 'handle_taken'),
     }),
@@ -138,8 +139,9 @@ const companies: Routes<Context> = async (app, { context }) => {
     '/auth/company/sessions',
     operation({
       operationId: 'endSessionsOfCompany',
-      summary: 'End all sessions of the company but the one that asks',
-      description: 'Everybody else signs in again, servers too.',
+      summary: "End the company's other sessions",
+      description:
+        'Ends all sessions except the current one. Everyone must sign in again, including service accounts.',
       response: { 204: Type.Null() },
     }),
     async (request, reply) => {
@@ -154,21 +156,22 @@ const removing: Routes<Context> = async (app, { context }) => {
   const operations = {
     '/auth/members/:id': {
       operationId: 'deleteMember',
-      summary: 'Delete a member; nothing but the id stays',
-      description: 'Name, e-mail and password are gone for good, and all sessions end.',
+      summary: 'Delete a member',
+      description:
+        'Permanently deletes name, email, and password, and ends all sessions. Only the ID remains.',
       remove: members.deleteMember,
     },
     '/auth/members/:id/sessions': {
       operationId: 'endSessionsOfMember',
-      summary: 'End all sessions of a member',
-      description: 'From the answer on, no instance accepts a credential of them.',
+      summary: "End a member's sessions",
+      description: 'Once you get the response, no instance accepts a credential of these sessions.',
       remove: members.endSessionsOfMember,
     },
     '/auth/members/:id/second-factors': {
       operationId: 'resetSecondFactorsOfMember',
-      summary: 'Reset the second factors of a member who has lost them',
+      summary: "Reset a member's second factors",
       description:
-        'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
+        'For members who lost their second factors. Removes second factors, recovery codes, and password, and ends all sessions. The member gets an email with a link to set a new password.',
       remove: members.resetSecondFactors,
     },
   }

@@ -18,44 +18,44 @@ import { orNull, ServicePassword, WorkingPasswords } from './service-password-sc
 
 const Role = Type.String({
   enum: [...ROLES],
-  description: 'What the member is in the company',
+  description: 'Role of the member',
   examples: ['analyst'],
 })
 const ServiceRole = Type.String({
   enum: ROLES.filter((role) => role !== 'admin'),
-  description: 'What the server is in the company: any role but admin',
+  description: 'Role of the service account: any role except admin',
   examples: ['analyst'],
 })
 const assignments = (description: string) =>
   Type.Array(
     Type.String({
       pattern: '^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$',
-      'x-must': 'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit',
+      'x-must': 'must have 1 to 100 characters of A-Z a-z 0-9 : . _ / - and start with a letter or digit',
       minLength: 1,
       maxLength: 100,
-      description: '1 to 100 of `A-Z a-z 0-9 : . _ / -`, the first of which is a letter or digit',
+      description: '1 to 100 characters of `A-Z a-z 0-9 : . _ / -`, starting with a letter or digit',
       examples: ['environment:production'],
     }),
     {
       maxItems: 50,
       uniqueItems: true,
-      description: `${description}. At most 50, each once; the service gives them back and does not read them`,
+      description: `${description}. At most 50, without duplicates. The service stores and returns them, and does not interpret them`,
       examples: [['environment:production']],
     },
   )
-const Assignments = assignments('What the member works on; production if it is not said')
+const Assignments = assignments('Assignments of the member; `environment:production` by default')
 const storedAssignments = (description: string) =>
   field(Type.Array(Type.String()), description, ['environment:production'])
-const Name = field(Type.String({ minLength: 1, maxLength: 100 }), 'The name, in one line', 'Ada Lovelace')
-const StoredEmail = field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example')
-const MemberId = field(Uuid, 'The member')
+const Name = field(Type.String({ minLength: 1, maxLength: 100 }), 'Name, in one line', 'Ada Lovelace')
+const StoredEmail = field(Type.String(), 'Email, as it is stored', 'ada@acme.example')
+const MemberId = field(Uuid, 'ID of the member')
 const Status = field(
   Type.Union([Type.Literal('active'), Type.Literal('disabled')]),
-  'A disabled member has no session and cannot sign in',
+  'Status. A disabled member has no sessions and cannot sign in',
   'active',
 )
 
-export const MemberParams = Type.Object({ id: field(Id, 'The member') })
+export const MemberParams = Type.Object({ id: field(Id, 'ID of the member') })
 export const MembersQuery = Type.Object(
   {
     ...pageQuery,
@@ -64,49 +64,53 @@ export const MembersQuery = Type.Object(
         // Postgres cannot store U+0000.
         pattern: '^[^\\u0000]{1,100}$',
         'x-must': 'must have 1 to 100 characters, without U+0000',
-        description: 'A part of the name or the e-mail, accents and case aside',
+        description: 'Part of the name or email, ignoring accents and case',
         examples: ['ada'],
       }),
     ),
     role: Type.Optional(field(Role, 'Only members with this role')),
-    status: Type.Optional(field(Status, 'Only members in this state')),
+    status: Type.Optional(field(Status, 'Only members with this status')),
   },
   { additionalProperties: false },
 )
 
-export const MemberReply = object('Member', 'A person or a server of the company', {
+export const MemberReply = object('Member', 'A person or service account of the company', {
   id: MemberId,
   kind: field(
     Type.Union([Type.Literal('person'), Type.Literal('service')]),
-    'A person, or a server of the company',
+    'Kind of member; `service` is a service account',
     'person',
   ),
   email: StoredEmail,
-  name: field(Type.String(), 'The name', 'Ada Lovelace'),
+  name: field(Type.String(), 'Name', 'Ada Lovelace'),
   role: Role,
-  assignments: storedAssignments('What the member works on'),
+  assignments: storedAssignments('Assignments of the member'),
   status: Status,
-  emailVerified: field(Type.Boolean(), 'Whether the e-mail is proven; before, nobody signs in with it', true),
+  emailVerified: field(
+    Type.Boolean(),
+    'Whether the email is verified. Until then, nobody can sign in with it',
+    true,
+  ),
   secondFactors: field(
     Type.Array(Type.Union([Type.Literal('totp'), Type.Literal('passkey')])),
-    'What the member proves besides a password',
+    'Kinds of second factors that the member has',
     [],
   ),
   passwords: Type.Optional(WorkingPasswords),
-  lastSignInAt: orNull(Time, 'To the hour; null if never', '2026-11-20T10:00:00.000Z'),
-  createdAt: field(Time, 'When the member came'),
+  lastSignInAt: orNull(Time, 'Hour of the last sign-in; null if never', '2026-11-20T10:00:00.000Z'),
+  createdAt: field(Time, 'Time when the member was added'),
 })
 export const MembersReply = object('MembersReply', 'Members of the company', {
-  members: Type.Array(MemberReply, { description: 'By name' }),
-  total: field(Type.Integer(), 'How many match, on all pages', 214),
+  members: Type.Array(MemberReply, { description: 'Members, sorted by name' }),
+  total: field(Type.Integer(), 'Number of matching members on all pages', 214),
   nextCursor: NextCursor,
 })
 export const MemberChangeBody = body(
   'MemberChangeBody',
-  'What is to be changed',
+  'Changes to a member',
   {
-    role: Type.Optional(field(Role, 'What the member is in the company from now on; a server is no admin')),
-    assignments: Type.Optional(assignments('What the member works on from now on, all of it')),
+    role: Type.Optional(field(Role, 'New role. A service account cannot be an admin')),
+    assignments: Type.Optional(assignments('New assignments, which replace all current ones')),
     status: Type.Optional(Status),
     mailCode: MailCode,
   },
@@ -115,108 +119,124 @@ export const MemberChangeBody = body(
 
 export const CompanyChangeBody = body(
   'CompanyChangeBody',
-  'What is to be changed',
+  'Changes to the company',
   {
-    name: Type.Optional(field(Name, 'Its name, in one line', 'Acme')),
+    name: Type.Optional(field(Name, 'Name, in one line', 'Acme')),
     handle: Type.Optional(
-      field(Type.String({ minLength: 1, maxLength: 40 }), 'What people type in place of its id', 'acme'),
+      field(
+        Type.String({ minLength: 1, maxLength: 40 }),
+        'Handle, which people type instead of the company ID',
+        'acme',
+      ),
     ),
   },
   { minProperties: 1 },
 )
-export const CompanyReply = object('Company', 'How the company is called', {
-  id: field(Uuid, 'The company'),
-  name: field(Type.String(), 'Its name, as it is stored', 'Acme'),
+export const CompanyReply = object('Company', 'ID, name, and handle of the company', {
+  id: field(Uuid, 'ID of the company'),
+  name: field(Type.String(), 'Name, as it is stored', 'Acme'),
   handle: CompanyHandle,
 })
 
-export const ServiceMemberBody = body('ServiceMemberBody', 'A server of the company', {
+export const ServiceMemberBody = body('ServiceMemberBody', 'New service account', {
   name: Name,
   role: ServiceRole,
   assignments: Type.Optional(Assignments),
 })
-export const ServiceMemberReply = object('ServiceMemberReply', 'What the server signs in with', {
+export const ServiceMemberReply = object('ServiceMemberReply', 'Credentials of the service account', {
   id: MemberId,
-  email: field(Type.String(), 'Made up; no mail goes to it', 'billing-worker-4821@service.invalid'),
+  email: field(
+    Type.String(),
+    'Generated email, which receives nothing',
+    'billing-worker-4821@service.invalid',
+  ),
   password: ServicePassword,
 })
 
-export const InvitationParams = Type.Object({ id: field(Id, 'The invitation') })
+export const InvitationParams = Type.Object({ id: field(Id, 'ID of the invitation') })
 export const InvitationsQuery = Type.Object(pageQuery, { additionalProperties: false })
-export const InvitationBody = body('InvitationBody', 'Who is invited, and as what', {
+export const InvitationBody = body('InvitationBody', 'New invitation', {
   email: Email,
   role: Role,
   assignments: Type.Optional(Assignments),
   mailCode: MailCode,
 })
-const Sender = object('InvitationSender', 'A member who invites', {
+const Sender = object('InvitationSender', 'Member who sent the invitation', {
   id: MemberId,
-  email: orNull(Type.String(), 'Their e-mail', 'ada@acme.example'),
+  email: orNull(Type.String(), 'Email; null once the member is deleted', 'ada@acme.example'),
 })
-export const InvitationReply = object('Invitation', 'An invitation that is open', {
-  id: field(Uuid, 'The invitation'),
-  email: field(Type.String(), 'Who is invited', 'bob@acme.example'),
+export const InvitationReply = object('Invitation', 'Open invitation', {
+  id: field(Uuid, 'ID of the invitation'),
+  email: field(Type.String(), 'Email of the invited person', 'bob@acme.example'),
   role: Role,
-  assignments: storedAssignments('What the member will work on'),
-  invitedBy: Type.Union([Sender, Type.Null()], { description: 'Who invites; null for an operator' }),
-  createdAt: field(Time, 'When it was made'),
+  assignments: storedAssignments('Assignments of the future member'),
+  invitedBy: Type.Union([Sender, Type.Null()], {
+    description: 'Sender of the invitation; null for an operator',
+  }),
+  createdAt: field(Time, 'Time of creation'),
   expiresAt: orNull(
     Time,
-    'Until when the link works; null until its mail is sent',
+    'Time when the link expires; null until the email is sent',
     '2026-11-23T10:15:00.000Z',
   ),
   mail: field(
     Type.Union([Type.Literal('waiting'), Type.Literal('sent'), Type.Literal('failed')]),
-    'What has become of its mail',
+    'Delivery status of the invitation email',
     'sent',
   ),
 })
-export const InvitationsReply = object('InvitationsReply', 'The open invitations of the company', {
-  invitations: Type.Array(InvitationReply, { description: 'The newest first' }),
+export const InvitationsReply = object('InvitationsReply', 'Open invitations of the company', {
+  invitations: Type.Array(InvitationReply, { description: 'Invitations, newest first' }),
   nextCursor: NextCursor,
 })
 
-export const AccountBody = body('AccountChangeBody', 'What is to be changed of the own account', {
+export const AccountBody = body('AccountChangeBody', 'Changes to your account', {
   name: Name,
 })
-export const AccountReply = object('Account', 'The own account', {
-  id: field(Uuid, 'The user'),
+export const AccountReply = object('Account', 'Your account', {
+  id: field(Uuid, 'ID of the user'),
   email: StoredEmail,
-  name: field(Type.String(), 'The name, as it is stored', 'Ada Lovelace'),
+  name: field(Type.String(), 'Name, as it is stored', 'Ada Lovelace'),
   role: Role,
 })
-export const PasswordChangeBody = body('PasswordChangeBody', 'The old password and the new one', {
-  currentPassword: field(Password, 'The password of today. A wrong one counts as a failed sign-in'),
-  newPassword: field(Password, 'Another one, by the rules for passwords', 'another password of hers'),
+export const PasswordChangeBody = body('PasswordChangeBody', 'Current and new password', {
+  currentPassword: field(Password, 'Current password. A wrong one counts as a failed sign-in'),
+  newPassword: field(
+    Password,
+    'New password, which must meet the rules for passwords',
+    'another password of hers',
+  ),
 })
-export const EmailChangeBody = body('EmailChangeBody', 'The e-mail of tomorrow', {
+export const EmailChangeBody = body('EmailChangeBody', 'The new email address', {
   newEmail: Email,
   mailCode: MailCode,
 })
-export const ConfirmBody = body('ConfirmBody', 'The token of a mailed link', { token: linkToken('confirm') })
+export const ConfirmBody = body('ConfirmBody', 'Token of a confirmation link', {
+  token: linkToken('confirm'),
+})
 
-export const UndoBody = body('UndoBody', 'The token of a link to undo', { token: linkToken('undo') })
-const Added = object('AddedMember', 'A member whom the account added', {
+export const UndoBody = body('UndoBody', 'Token of an undo link', { token: linkToken('undo') })
+const Added = object('AddedMember', 'Member that the account added', {
   id: MemberId,
-  email: field(Type.String(), 'The email address', 'bob@acme.example'),
-  name: field(Type.String(), 'The name', 'Bob'),
+  email: field(Type.String(), 'Email', 'bob@acme.example'),
+  name: field(Type.String(), 'Name', 'Bob'),
   role: Role,
 })
-const NewSigningSecret = object('NewSigningSecret', 'A signing secret from the account', {
-  version: field(Type.Integer(), 'Its version', 4),
-  createdAt: field(Time, 'When it was created'),
+const NewSigningSecret = object('NewSigningSecret', 'Signing secret that the account created', {
+  version: field(Type.Integer(), 'Version', 4),
+  createdAt: field(Time, 'Time of creation'),
 })
-const additions = 'What the account added to the company since the change, and the undo does not remove'
-export const UndoReply = object('UndoReply', 'The account that was restored', {
-  companyId: field(Uuid, 'The company of the account'),
-  email: field(Type.String(), 'Its address, to which the next link is mailed', 'ada@acme.example'),
+const additions = 'Additions of the account to the company since the change, which the undo does not remove'
+export const UndoReply = object('UndoReply', 'The restored account', {
+  companyId: field(Uuid, 'ID of the company'),
+  email: field(Type.String(), 'Restored email, to which the next link is sent', 'ada@acme.example'),
   additions: object('Additions', additions, {
-    members: Type.Array(Added, { description: 'Who accepted an invitation of the account' }),
+    members: Type.Array(Added, { description: 'Members who accepted an invitation from the account' }),
     serviceAccounts: Type.Array(Added, {
-      description: 'Service accounts that have a password from the account',
+      description: 'Service accounts with a password from the account',
     }),
     signingSecret: Type.Union([NewSigningSecret, Type.Null()], {
-      description: 'The current signing secret, if the account created it',
+      description: 'Current signing secret, if the account created it',
     }),
   }),
 })

@@ -45,7 +45,7 @@ export async function addServiceAccount(
         await audit('service_create', { subject: id, details: { role } })
         return { id, email, password }
       }
-      throw new Error('no e-mail is free for a service member')
+      throw new Error('every generated email of the service account was taken')
     })
   })
 }
@@ -78,7 +78,10 @@ export async function replacePasswordAs(
   return await onMember(context, actor, { memberId }, async ({ tx, companyId, audit }) => {
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)
-      throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
+      throw new Problem(
+        'not_found',
+        'This member is a person, not a service account. People choose their own passwords.',
+      )
     // The previous password has ended. Releases from before service passwords only check sessions.
     if (previousExpiresAt === null) await endUserSessions(tx, companyId, memberId, 'password_reset')
     const details = previousExpiresAt ? { previousExpiresAt } : undefined

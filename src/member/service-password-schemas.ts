@@ -5,44 +5,42 @@ export const orNull = <Schema extends TSchema>(schema: Schema, description: stri
   Type.Union([schema, Type.Null()], { description, examples: [example] })
 
 const HOUR = '2026-11-20T10:00:00.000Z'
-const noneOfOld = 'null for one that does not begin with gsp_'
+const noneOfOld = 'null for a password without the prefix gsp_'
 
 export const WorkingPasswords = Type.Array(
-  object('WorkingPassword', 'A password that works', {
-    hint: orNull(Type.String(), `Its last four characters; ${noneOfOld}`, 'V6b7'),
-    createdAt: orNull(Time, `When it was made; ${noneOfOld}`, '2026-11-20T10:15:00.000Z'),
-    lastUsedAt: orNull(Time, 'When a server last signed in with it, to the hour; null if never', HOUR),
-    expiresAt: orNull(Time, 'When it stops to work, since there is a newer one; null for the newest', null),
+  object('WorkingPassword', 'Active password of a service account', {
+    hint: orNull(Type.String(), `Last four characters; ${noneOfOld}`, 'V6b7'),
+    createdAt: orNull(Time, `Time of creation; ${noneOfOld}`, '2026-11-20T10:15:00.000Z'),
+    lastUsedAt: orNull(Time, 'Hour of the last sign-in with it; null if never', HOUR),
+    expiresAt: orNull(Time, 'Time when it expires because there is a newer one; null for the newest', null),
   }),
   {
-    description:
-      'Of a server: the passwords that work, two at most, the newest first. A person has no such list',
+    description: 'Active passwords of a service account: at most two, newest first. Absent for people',
   },
 )
 
 export const ServicePassword = field(
   Type.String(),
-  'Shown this once. Signing in with it gives tokens, not a cookie',
+  'Password, shown only once. Signing in with it returns tokens, not a cookie',
   'gsp_mK0l0pS3v9mI2l6s6K0c1c3sE2nq0tXy1V6b7r8s9t0',
 )
 
 export const MAX_PREVIOUS_SECONDS = 604_800
 
 export const ServicePasswordBody = optionalBody(
-  body('ServicePasswordBody', 'What becomes of the old password', {
+  body('ServicePasswordBody', 'Validity of the previous password', {
     previousValidSeconds: Type.Optional(
       Type.Integer({
         minimum: 0,
         maximum: MAX_PREVIOUS_SECONDS,
-        description: 'How long the old one, and the sessions that it opens, work on; 0 if it is not said',
+        description: 'Seconds for which the previous password and its sessions stay valid; 0 by default',
         examples: [86_400],
       }),
     ),
   }),
 )
-const untilWhen = 'When the old one stops to work; null if it did at once'
-export const ServicePasswordReply = object(
-  'ServicePasswordReply',
-  'The password that takes the place of the old one',
-  { password: ServicePassword, previousExpiresAt: orNull(Time, untilWhen, '2026-11-21T10:15:00.000Z') },
-)
+const untilWhen = 'Time when the previous password expires; null if it already has'
+export const ServicePasswordReply = object('ServicePasswordReply', 'New password of the service account', {
+  password: ServicePassword,
+  previousExpiresAt: orNull(Time, untilWhen, '2026-11-21T10:15:00.000Z'),
+})

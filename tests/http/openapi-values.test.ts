@@ -60,11 +60,15 @@ const withRole = { json: { ...member, role: 'admin' } }
 const withDash = { json: { ...member, assignments: ['a', '-'] } }
 const withSpace = { token: refreshToken, headers: { 'idempotency-key': 'a b' } }
 const ruleOfKeys = 'must be 1 to 128 characters from A-Z, a-z, 0-9, _, and -'
-const ruleOfAssignments = 'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit'
+const ruleOfAssignments =
+  'must have 1 to 100 characters of A-Z a-z 0-9 : . _ / - and start with a letter or digit'
 test.for([
   ['/auth/audit?limit=1.5', { method: 'GET' }, '/querystring/limit', 'must be a whole number from 1 to 100'],
   ['/auth/members', withDash, '/assignments/1', ruleOfAssignments],
   ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
+  ['/auth/members?status=gone', { method: 'GET' }, '/querystring/status', 'must be one of active, disabled'],
+  ['/auth/members', { json: { ...member, name: '' } }, '/name', 'must have at least 1 character'],
+  ['/auth/account', { method: 'PATCH', json: { name: 1 } }, '/name', 'must be a string'],
   ['/auth/refresh', withSpace, '/headers/idempotency-key', ruleOfKeys],
 ] as const)("a refusal by %s explains the field's rule", async ([path, options, at, message]) => {
   const { body } = await service.call(path, { token, ...options })

@@ -48,10 +48,15 @@ test('user reset-second-factors helps users who lost theirs, even the last admin
 const CREATE = 'company create --name Cloudberries --admin-email a@a.example'
 
 test.for<[what: string, line: string, why: RegExp, input?: string]>([
-  ['a common password (ASVS 6.2.4)', CREATE, /password .*common/, 'password123'],
+  ['a common password (ASVS 6.2.4)', CREATE, /"password" .*common/, 'password123'],
   ['a password equal to the company name (ASVS 6.2.11)', CREATE, /company name/, 'cloudberries'],
   ['an unknown plan', `${CREATE} --plan gold`, /plan/, 'a fine password'],
-  ['an invalid email', 'company create --name A --admin-email nobody', /e-mail/, 'a fine password'],
+  [
+    'an invalid email',
+    'company create --name A --admin-email nobody',
+    /"email" must be an email address/,
+    'a fine password',
+  ],
   ['a command that does not exist', 'user constructor', /^Unknown command "user constructor"/],
   ['a missing option', 'company create --name A', /--admin-email/],
   ['an option of other commands', `${CREATE} --role x`, /--role/],
@@ -134,7 +139,7 @@ test('user commands find the user by email or id, and are audited', async () => 
   const input = eve.password
   const { userId } = await admin(`user create ${of} --email eve@x.example --role analyst`, { input })
   const duplicate = `user create ${of} --email EVE@x.example --role viewer`
-  expect(await refusalOf(duplicate)).toMatch(/email belongs to a user/)
+  expect(await refusalOf(duplicate)).toMatch(/"email" is already the email of a user/)
   expect(await refusalOf(`user create ${of} --email f@x.example --role boss`)).toMatch(/role/)
   const { users } = await admin(`user list ${of}`)
   const emails = users.map(({ email }: { email: string }) => email)
@@ -269,7 +274,7 @@ test('company list, show, and delete accept IDs and handles', async () => {
   const { entries } = await auditOf(companyId)
   expect(entries[0]).toMatchObject({ action: 'company_delete', outcome: 'done', actor: 'operator' })
   for (const command of ['resume', 'suspend'])
-    expect(await refusalOf(`company ${command} ${companyId}`)).toBe('There is no company with this id.')
+    expect(await refusalOf(`company ${command} ${companyId}`)).toBe('There is no company with this ID.')
 })
 
 test('audit shows what happened, and why sign-ins failed (ASVS 16.3.1)', async () => {
