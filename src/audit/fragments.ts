@@ -41,7 +41,7 @@ export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
 const MAX_ROWS = { known: 10, strangers: 9 }
 
 /**
- * At most 20 rows per company and minute, which a counter gives out to all instances: a flood writes little and
+ * At most 20 rows per company and minute, which a counter shares among all instances: a flood writes little and
  * hides no known clients. `source` is a common table expression. Inserts in key order never deadlock.
  */
 export function summingUpRefusedSignIns(source: string) {
@@ -59,7 +59,7 @@ export function summingUpRefusedSignIns(source: string) {
       select s.company_id, s.minute, s.network, s.kind,
         case when s.is_known then ${MAX_ROWS.known}::int else ${MAX_ROWS.strangers} end as max_rows,
         concat_ws(' ', 'refused-sign-ins', s.company_id, extract(epoch from s.minute)::bigint, s.is_known) as counter,
-        -- By then also those are noted whose second factor did not come.
+        -- By then, sign-ins whose second factor never came are noted too.
         s.minute + interval '15 minutes' as ends_at
       from summed s
       where not exists (

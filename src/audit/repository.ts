@@ -87,7 +87,7 @@ const refusedId = sql`(
   overlay(left(encode(sha256(convert_to(concat_ws(' ', r.company_id, r.network, r.kind), 'UTF8')), 'hex'), 19)
     placing '8' from 4 for 1))::uuid`
 
-/** Nobody has proven who they are, so the member is the subject. */
+/** Nobody was authenticated, so the member is the subject. */
 const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
   null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
   coalesce(r.reason, 'refused') as reason, r.count`

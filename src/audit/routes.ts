@@ -20,9 +20,9 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
     '/auth/audit',
     operation({
       operationId: 'listAudit',
-      summary: 'The audit trail, the newest entries first, in pages',
+      summary: 'List audit entries',
       description:
-        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. Sign-ins of a service account are summed by minute and network in the same way, and `details.superseded` says how many sessions they ended. `names` has the members who occur. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, all entries that match are streamed with names; a process runs one such export of a company at a time.',
+        'Returns pages, newest first. Requires the permission `audit:read`. Refused sign-ins are summed by minute, network, reason, and member, with at most 20 entries per minute, and kept for 90 days. Sign-ins of service accounts are summed by minute and network in the same way, and `details.superseded` counts the sessions that they ended. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, the response is a stream of all matching entries, with names. Each process runs one such export per company at a time.',
       querystring: schemas.AuditQuery,
       response: {
         200: {
@@ -66,8 +66,9 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
     '/auth/audit/daily',
     operation({
       operationId: 'countAuditDaily',
-      summary: 'Sign-ins, refusals and changes of each day',
-      description: 'Days are those of UTC. Today counts until now.',
+      summary: 'Count audit entries by day',
+      description:
+        'Counts sign-ins, refusals, and changes by day in UTC. Today counts up to now. Requires the permission `audit:read`.',
       querystring: schemas.DailyQuery,
       response: { 200: schemas.DailyReply },
     }),
@@ -81,7 +82,7 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
 }
 
 function alreadyExporting(): Problem {
-  const detail = 'An export of this company is in progress; try again when it has ended.'
+  const detail = 'Your company already has an export in progress. Retry when it has finished.'
   return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
 }
 
@@ -93,7 +94,8 @@ function toFilter({ action, actor, from, to }: Static<typeof schemas.AuditQuery>
 function toTime(name: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined
   const time = new Date(text)
-  if (Number.isNaN(time.getTime())) throw invalidField(`querystring/${name}`, 'must be a time that there is')
+  if (Number.isNaN(time.getTime()))
+    throw invalidField(`querystring/${name}`, 'must be a valid date and time (RFC 3339)')
   return time
 }
 

@@ -26,21 +26,21 @@ const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
 const filters = {
   action: Type.Optional(
     field(
-      Type.String({ pattern: '^[a-z_]{1,64}$', 'x-must': 'must be an action: 1 to 64 of a-z and _' }),
-      'Only this action',
+      Type.String({ pattern: '^[a-z_]{1,64}$', 'x-must': 'must be an action: 1 to 64 characters of a-z _' }),
+      'Only entries with this action',
       'sign_in',
     ),
   ),
   actor: Type.Optional(
     Type.String({
       pattern: '^(?:operator|[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$',
-      'x-must': 'must be the id of a member, or operator',
-      description: 'Only what this member did, by id, or `operator`',
+      'x-must': 'must be the ID of a member, or "operator"',
+      description: 'Only entries with this actor: the ID of a member, or `operator`',
       examples: [ID],
     }),
   ),
-  from: Type.Optional({ ...Time, description: 'Only what was not before', maxLength: 40 }),
-  to: Type.Optional({ ...Time, description: 'Only what was before', maxLength: 40 }),
+  from: Type.Optional({ ...Time, description: 'Only entries at this time or later', maxLength: 40 }),
+  to: Type.Optional({ ...Time, description: 'Only entries before this time', maxLength: 40 }),
 }
 
 export const AuditQuery = Type.Object({ ...filters, ...pageQuery }, { additionalProperties: false })
@@ -49,37 +49,37 @@ const count = (description: string, example: number) => field(Type.Integer(), de
 const orNull = (description: string, example: string) =>
   Type.Union([Type.String(), Type.Null()], { description, examples: [example] })
 
-const Entry = object('AuditEntry', 'One entry of the audit trail', {
-  id: field(Uuid, 'The entry'),
-  occurredAt: field(Time, 'When it happened; of summed sign-ins, their minute'),
-  action: field(Type.String(), 'What was done; the beginning of the document lists all actions', 'user_role'),
-  outcome: field(Type.String(), 'How it ended', 'done'),
-  actor: orNull('Who did it: the id of a member, or `operator`; null if nobody proved who they are', ID),
-  subject: orNull('What it was done to: the id of a member, an e-mail that was invited, and the like', ID),
+const Entry = object('AuditEntry', 'Audit entry', {
+  id: field(Uuid, 'ID of the entry'),
+  occurredAt: field(Time, 'Time of the action; for summed sign-ins, their minute'),
+  action: field(Type.String(), 'Action; the introduction lists all of them', 'user_role'),
+  outcome: field(Type.String(), 'Outcome of the action', 'done'),
+  actor: orNull('ID of the member who acted, or `operator`; null if nobody was authenticated', ID),
+  subject: orNull('Object of the action, such as the ID of a member or an invited email', ID),
   details: field(
     Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
-    'What was changed',
+    'Details, such as the values before and after a change',
     { before: { role: 'admin' }, after: { role: 'viewer' } },
   ),
-  sessionId: orNull('The session that did it, or that it was about', ID),
-  ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
+  sessionId: orNull('Session that acted, or that the action concerned', ID),
+  ipAddress: orNull('IP address of the client; null after 90 days', '192.0.2.1'),
   reason: Type.Optional(
     Type.Unsafe<SignInRefusal>({
       type: 'string',
       enum: [...REFUSAL_REASONS],
-      description: 'Why sign-ins were refused; only of those',
+      description: 'Reason why sign-ins were refused; only for refused sign-ins',
       examples: ['wrong_password'],
     }),
   ),
   count: Type.Optional(
-    count('How many sign-ins the entry sums up; only of those that were refused or of a service account', 3),
+    count('Number of sign-ins in the entry; only for refused sign-ins and for service accounts', 3),
   ),
 })
 
-const ExportedEntry = object('ExportedAuditEntry', 'One entry of the audit trail, with names', {
+const ExportedEntry = object('ExportedAuditEntry', 'Audit entry with names', {
   ...Entry.properties,
-  actorName: orNull('The name of the actor, if that is a member', 'Ada Lovelace'),
-  subjectName: orNull('The name of the subject, if that is a member', 'Bob'),
+  actorName: orNull('Name of the actor, if it is a member', 'Ada Lovelace'),
+  subjectName: orNull('Name of the subject, if it is a member', 'Bob'),
 })
 
 /** A stream with one entry per line. */
@@ -87,18 +87,16 @@ export const EntryLines = Type.Unsafe<Readable>(ExportedEntry)
 export const CsvLines = Type.Unsafe<Readable>(
   Type.String({
     title: 'AuditCsv',
-    description: `RFC 4180, with the header row \`${CSV_COLUMNS.join(',')}\`. \`details\` is JSON. Cells that a spreadsheet would run as a formula have a ' in front`,
+    description: `RFC 4180, with the header row \`${CSV_COLUMNS.join(',')}\`. \`details\` is JSON. Cells that a spreadsheet would run as a formula start with '`,
     examples: [CSV_COLUMNS.join(',')],
   }),
 )
 
-export const AuditReply = object('AuditReply', 'Entries of the audit trail', {
-  entries: Type.Array(Entry, { description: 'The newest first' }),
-  names: field(
-    Type.Record(Type.String(), Type.String()),
-    'Of the members who occur in these entries, by id',
-    { [ID]: 'Ada Lovelace' },
-  ),
+export const AuditReply = object('AuditReply', 'Page of audit entries', {
+  entries: Type.Array(Entry, { description: 'Entries, newest first' }),
+  names: field(Type.Record(Type.String(), Type.String()), 'Names of the members in these entries, by ID', {
+    [ID]: 'Ada Lovelace',
+  }),
   nextCursor: NextCursor,
 })
 
@@ -109,7 +107,7 @@ export const DailyQuery = Type.Object(
     days: Type.Optional(
       field(
         Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_DAYS }),
-        'How many, the last of which is today',
+        'Number of days, up to today',
         30,
       ),
     ),
@@ -117,14 +115,14 @@ export const DailyQuery = Type.Object(
   { additionalProperties: false },
 )
 
-export const DailyReply = object('DailyReply', 'The audit trail in sums', {
+export const DailyReply = object('DailyReply', 'Audit entries by day', {
   days: Type.Array(
-    object('AuditDay', 'The sums of a day', {
-      date: field(Type.String({ format: 'date' }), 'The day, in UTC', '2026-11-20'),
-      signIns: count('Sessions that were opened', 41),
-      refusals: count('Sign-ins and changes that were refused', 3),
-      changes: count('What members and operators changed', 2),
+    object('AuditDay', 'Counts of one day', {
+      date: field(Type.String({ format: 'date' }), 'Day in UTC', '2026-11-20'),
+      signIns: count('Number of opened sessions', 41),
+      refusals: count('Number of refused sign-ins and changes', 3),
+      changes: count('Number of changes by members and operators', 2),
     }),
-    { description: 'The oldest first, each day once' },
+    { description: 'Days, oldest first, without gaps' },
   ),
 })

@@ -128,7 +128,7 @@ const permitted = (counting: Parameters<typeof isTrialUsedUp>[0]) => sql`
 // small events with the ids of large ones could make Postgres parse megabytes.
 const hasSameData = sql`
   case
-    -- A value takes at most its text and four bytes. This does not fetch it, nor decompress it.
+    -- A value takes at most its text and four bytes. Its size is known without fetching or decompressing it.
     when pg_column_size(e.data) > octet_length(i.data::text) + 4 then false
     when octet_length(e.data::text) <> octet_length(i.data::text) then false
     when e.data::text = i.data::text then true
@@ -209,7 +209,7 @@ function countTrialBytes(counting: Counting) {
       hits = (case when ${sent} <= ${limit.max}::bigint then least(${sent}, ${MAX_INT}) else ${MAX_INT}::bigint + 1 end)::int`
 }
 
-/** The counter overflowed (numeric_value_out_of_range). A retry sees that it is used up. */
+/** The counter overflowed (numeric_value_out_of_range). A retry sees that the trial is exhausted. */
 export function isTrialRace(error: unknown): boolean {
   return codeOf(error) === '22003'
 }

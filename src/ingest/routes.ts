@@ -12,9 +12,9 @@ const routes: Routes<Context> = async (app, { context }) => {
       bodyLimit: MAX_BODY_BYTES,
       schema: {
         operationId: 'ingestEvents',
-        summary: 'Store one event, or a batch whole or not at all',
+        summary: 'Send one event or a batch',
         description:
-          'Signed as in Standard Webhooks: the signature is checked over the raw bytes. Answered once the events are committed, so a lost answer can be retried: what is stored is a duplicate then. On a trial, a company can send 256 MiB of events a day (UTC).',
+          'A batch is stored completely, or not at all. Requests are signed as in Standard Webhooks, over the raw bytes of the body. The response follows the commit. If you do not get it, retry: events that are already stored count as duplicates. On a trial, the limit `trial-bytes` applies to each day in UTC.',
         tags: ['events'],
         headers: IngestHeaders,
         body: IngestBody,

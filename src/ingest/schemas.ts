@@ -19,19 +19,22 @@ export const KEPT_NAME = 'data'
 
 const Event = body(
   'Event',
-  'An event. The same id with the same content is a duplicate, and with other content a conflict',
+  'Event. If its ID is already stored, the same content is a duplicate, and different content a conflict',
   {
     id: field(
       // Longer than generated ids, because senders can send those again.
-      orNull({ pattern: '^[A-Za-z0-9_.-]{1,160}$', 'x-must': 'must be 1 to 160 of A-Z a-z 0-9 _ . -' }),
-      'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
+      orNull({
+        pattern: '^[A-Za-z0-9_.-]{1,160}$',
+        'x-must': 'must have 1 to 160 characters of A-Z a-z 0-9 _ . -',
+      }),
+      'ID of the event. By default `webhook-id`; in a batch, followed by `.` and the index',
       'payment-4711',
     ),
     type: Type.String({
       maxLength: 128,
       pattern: '^[a-z0-9_]+(?:\\.[a-z0-9_]+)*$',
-      'x-must': 'must be words of a-z 0-9 _ with a dot between each two',
-      description: 'What happened: lower-case words, separated by dots',
+      'x-must': 'must be words of a-z 0-9 _ separated by dots',
+      description: 'Type of the event: lower-case words, separated by dots',
       examples: ['payment.created'],
     }),
     occurredAt: field(
@@ -41,25 +44,26 @@ const Event = body(
         pattern: TIME,
         'x-must': 'must be a time with a T and an offset, such as 2026-11-20T10:15:00.000Z',
       }),
-      'When it happened (RFC 3339), with any offset',
+      'Time of the event (RFC 3339), with any offset',
       '2026-11-20T10:15:00.000Z',
     ),
     // The guard keeps the object's text, and strict JSON checks it.
     [KEPT_NAME]: Type.Unsafe<KeptObject>({
       type: 'object',
       additionalProperties: true,
-      description: 'Anything about it, at most 32 levels deep. Numbers keep the digits that you send',
+      description:
+        'Content of the event: any JSON object, at most 32 levels deep. Numbers keep the digits that you send',
       examples: [{ amount: 1200, currency: 'EUR' }],
     }),
   },
 )
 export type Event = Static<typeof Event>
 
-const EventBatch = body('EventBatch', 'Several events', {
+const EventBatch = body('EventBatch', 'Batch of events', {
   events: Type.Array(Event, {
     minItems: 1,
     maxItems: MAX_EVENTS,
-    description: 'Stored whole or not at all',
+    description: 'Events, which are all stored, or none of them',
   }),
 })
 type EventBatch = Static<typeof EventBatch>
@@ -78,16 +82,19 @@ export type IngestBody = Static<typeof IngestBody>
 const header = (description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example] }))
 export const IngestHeaders = Type.Object({
-  'x-company-id': header("The company's id", '01890a5d-ac96-774b-bcce-b302099a8057'),
-  'webhook-id': header("The sender's idempotency key: 1 to 128 of `A-Z a-z 0-9 _ -`", 'msg_p5jXN8AQM9LWM0D4'),
-  'webhook-timestamp': header('Unix seconds', '1795169700'),
+  'x-company-id': header('ID of the company', '01890a5d-ac96-774b-bcce-b302099a8057'),
+  'webhook-id': header(
+    'Idempotency key of the sender: 1 to 128 characters of `A-Z a-z 0-9 _ -`',
+    'msg_p5jXN8AQM9LWM0D4',
+  ),
+  'webhook-timestamp': header('Time of the signature in Unix seconds', '1795169700'),
   'webhook-signature': header(
-    'Space-separated `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`; one must hold',
+    '`v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`. Of several, separated by spaces, one must be valid',
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
   ),
 })
 
-export const IngestReply = object('IngestReply', 'What became of the events, which are committed', {
-  accepted: field(Type.Integer(), 'Events that were stored', 2),
-  duplicates: field(Type.Integer(), 'Events that were stored before, with the same content', 1),
+export const IngestReply = object('IngestReply', 'Result, after the events are committed', {
+  accepted: field(Type.Integer(), 'Number of stored events', 2),
+  duplicates: field(Type.Integer(), 'Number of events that were already stored with the same content', 1),
 })

@@ -3,7 +3,7 @@ import { Counter } from 'prom-client'
 import type { Limit } from '../config/limits.ts'
 import { createBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
-import { Problem } from '../errors.ts'
+import { inWords, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { createAdmission } from '../limits/admission.ts'
 import type { EventItem, EventOutcome } from './repository.ts'
@@ -23,7 +23,7 @@ const IN_ORDER = { network: '', isKnown: true }
 export function createIngest({ db, config, measureBatch, registry }: Context) {
   const events = new Counter({
     name: 'gatehouse_events_total',
-    help: 'Events of requests that were accepted, by outcome: accepted, or duplicate of a stored one',
+    help: 'Events of accepted requests, by outcome: accepted, or duplicate of a stored event',
     labelNames: ['outcome'],
     registers: [registry],
   })
@@ -97,16 +97,22 @@ async function storeAll(db: Context['db'], items: EventItem[], trialLimit: Limit
 function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[], trialLimit: Limit): void {
   if (outcomes.includes('unauthorized')) throw invalidSignature()
   if (outcomes.includes('subscription_inactive')) {
-    throw new Problem('subscription_inactive', 'The subscription is not active; renew it to send events.')
+    throw new Problem(
+      'subscription_inactive',
+      'The subscription is canceled or suspended. Renew it to send events.',
+    )
   }
   if (outcomes.includes('feature_missing')) {
-    throw new Problem('feature_not_in_plan', 'The plan does not include event_ingest; a larger one does.')
+    throw new Problem(
+      'feature_not_in_plan',
+      'The plan does not include the feature event_ingest. Upgrade to send events.',
+    )
   }
   if (outcomes.includes('trial_used_up')) throw trialUsedUp(trialLimit, items)
   const conflicts = items.filter((_, index) => outcomes[index] === 'conflict').map(({ eventId }) => eventId)
-  if (conflicts.length > 0) throw eventIdConflict(conflicts, 'are stored already, with other content')
+  if (conflicts.length > 0) throw eventIdConflict(conflicts, 'are already stored with different content')
   if (outcomes.includes('unseen')) {
-    throw new Problem('unavailable', 'Another request is storing the same events; try again.', {
+    throw new Problem('unavailable', 'Another request is storing the same events. Retry after 1 second.', {
       retryAfterSeconds: 1,
     })
   }
@@ -117,7 +123,7 @@ function trialUsedUp(limit: Limit, [first]: EventItem[]): Problem {
   const resetSeconds = Math.ceil((repository.windowEndsAt(limit, now) - now) / 1000)
   return new Problem(
     'rate_limited',
-    `On a trial, a company can send ${limit.max} bytes of events a day (UTC). Nothing was stored. Retry after ${resetSeconds} seconds.`,
+    `On a trial, a company can send ${limit.max.toLocaleString('en')} bytes of events per day in UTC. Nothing was stored. Retry after ${inWords(resetSeconds)}.`,
     { limit: { ...limit, remaining: 0, resetSeconds }, retryAfterSeconds: resetSeconds },
   )
 }
@@ -144,7 +150,7 @@ function toItems({ companyId, secretVersion, webhookId }: Sender, body: IngestBo
     else conflicts.push(id)
   })
   if (conflicts.length > 0)
-    throw eventIdConflict(conflicts, 'stand twice in this request, with different content')
+    throw eventIdConflict(conflicts, 'occur twice in this request with different content')
   const items = [...byId].map(
     ([eventId, { type, occurredAt, data }]): EventItem => ({
       companyId,
@@ -192,5 +198,8 @@ function instantOf(time: string | null | undefined): number | null {
 function eventIdConflict(ids: string[], what: string): Problem {
   const named = ids.slice(0, MAX_NAMED_IDS).join(', ')
   const more = ids.length > MAX_NAMED_IDS ? ` and ${ids.length - MAX_NAMED_IDS} more` : ''
-  return new Problem('event_id_conflict', `Nothing was stored: the event ids ${named}${more} ${what}.`)
+  return new Problem(
+    'event_id_conflict',
+    `The event IDs ${named}${more} ${what}. Nothing was stored. Give each event its own ID.`,
+  )
 }

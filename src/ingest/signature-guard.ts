@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { headerValues } from '../edge/framing.ts'
+import { inWords } from '../errors.ts'
 import { JSON_TYPE, parseBody } from '../http/body.ts'
 import type { Context } from '../http/context.ts'
 import { toProblem } from '../http/problems.ts'
@@ -145,7 +146,7 @@ function readSigned(request: FastifyRequest, now: number, toleranceSeconds: numb
   const ageSeconds = now / 1000 - (TIMESTAMP.test(timestamp) ? Number(timestamp) : Number.NaN)
   if (!(Math.abs(ageSeconds) <= toleranceSeconds)) {
     throw invalidSignature(
-      `webhook-timestamp must be Unix seconds within ${toleranceSeconds} s of this service's clock.`,
+      `The header webhook-timestamp must be Unix seconds, within ${inWords(toleranceSeconds)} of this service's clock.`,
     )
   }
   if (!ID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
@@ -170,7 +171,7 @@ export const signatureGuard = fp(plugin, {
   dependencies: ['memory-limits', 'observe', 'responses', 'body', 'signing-secrets'],
 })
 
-/** By network. Known senders have their own counter and, if strangers use that up, some checks beyond it. */
+/** By network. Known senders have their own counter and, if strangers exhaust it, some checks beyond it. */
 function createBadSignatures({ limits }: FastifyInstance, { config, system }: Context) {
   const known = createKnownSenders(system)
   const isKnown = (request: FastifyRequest) => known.has(claimedSenderOf(request))

@@ -29,7 +29,7 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
 
 /** One detail for all causes, so that it doesn't reveal which companies exist. */
 export function invalidSignature(
-  detail = 'No entry of webhook-signature is valid for this company, id, timestamp and body.',
+  detail = 'No signature in webhook-signature is valid for this company, ID, timestamp, and body.',
 ): Problem {
   return new Problem('invalid_signature', detail)
 }

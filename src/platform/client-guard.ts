@@ -20,7 +20,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   const { system } = context
   const check = createClientCheck({
     ...context,
-    onFailure: (cause) => app.notice('the last use of a platform client could not be written', { cause }),
+    onFailure: (cause) => app.notice('the last use of a platform client could not be recorded', { cause }),
   })
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
@@ -36,7 +36,11 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   async function authenticate(request: FastifyRequest): Promise<void> {
     const given = readBasic(request)
     const client = given && (await check(given.id, given.secret, system.now()))
-    if (!client) throw new Problem('invalid_client', 'Send id and secret of a platform client as HTTP Basic.')
+    if (!client)
+      throw new Problem(
+        'invalid_client',
+        'The ID or secret of the platform client is missing or wrong. Send both as HTTP Basic.',
+      )
     request.platformClient = client
     request.logContext.clientId = client.id
   }
@@ -63,7 +67,10 @@ async function scope(app: FastifyInstance, { scope }: { scope: Scope }): Promise
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
   app.addHook('onRequest', async ({ platformClient: { scopes } }) => {
     if (scopes.includes(scope)) return
-    throw new Problem('permission_denied', `This needs the scope ${scope}, which this client does not have.`)
+    throw new Problem(
+      'permission_denied',
+      `This requires the scope ${scope}, which this client does not have.`,
+    )
   })
 }
 

@@ -24,7 +24,7 @@ export function createClientCheck({ db, system, registry, onFailure }: Options) 
   const secrets = clientSecrets(system)
   const refused = new Counter({
     name: 'gatehouse_platform_clients_refused_total',
-    help: 'Requests of platform clients whose id or secret was wrong',
+    help: 'Requests of platform clients with a wrong ID or secret',
     registers: [registry],
   })
   let known: { readAt: number; clients: Map<string, repository.ClientWithSecrets> } | undefined

@@ -28,7 +28,7 @@ const end: RawBuilder<string> = sql`(select position_offset + pg_snapshot_xmin(p
 
 /** Byte order instead of the database's collation, so that a cursor also works in a different cluster. */
 const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`
-/** For `OLD`: matches the index on keys, so that old events need no index of their own. */
+/** For `OLD`: matches the index on keys, so that old events do not need their own index. */
 const oldOrder = sql`e.company_id, e.event_id using ~<~`
 
 /** The position of the newest event that retention deleted; `OLD` if there is none. */
@@ -62,7 +62,7 @@ export async function readEventsAcrossCompanies(
   const last = sql`last_feed_position(${position}::bigint, ${end}, ${options.maxEvents}::int)`
   const events = sql`
     select * from events e
-    -- Never one of OLD: those are in another order.
+    -- Never events of OLD, which have a different order.
     where e.feed_position >= greatest(${position}::bigint, 1) and e.feed_position <= (select coalesce(${last}, ${end} - 1))
       and (${order}) > ${after}
     order by ${order} limit ${options.maxEvents}`

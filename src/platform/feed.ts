@@ -140,14 +140,14 @@ function isBefore(one: EventPosition, other: EventPosition): boolean {
 
 function invalidCursor(): Problem {
   const detail =
-    'The cursor is none of this deployment; begin without one, or with the last `next` that you stored.'
-  return invalidField('querystring/after', 'is not the next of a page', detail)
+    'The cursor is not from this deployment. Start without a cursor, or with the last "next" that you stored.'
+  return invalidField('querystring/after', 'must be the "next" of a page', detail)
 }
 
 function expired(oldest: string): Problem {
   return new Problem(
     'cursor_expired',
-    'Events behind this cursor were deleted, since they are older than the retention. Go on from `oldest`, with what is left.',
+    'Events after this cursor were deleted because they exceeded the retention. Continue with "oldest".',
     { oldest },
   )
 }
@@ -155,7 +155,7 @@ function expired(oldest: string): Problem {
 function unsettled(): Problem {
   return new Problem(
     'unavailable',
-    'The database was restored, and its operator has not settled that yet; try again later.',
+    'The database was restored from a backup. Retry after an operator has run `admin restored`.',
     { retryAfterSeconds: 10 },
   )
 }
@@ -181,7 +181,7 @@ function toRfc3339(time: string): string {
 
 /** Reveals a transaction that stays open: committed events wait for its end. */
 export function showFeedLag(registry: Registry, { db, system }: Pick<Context, 'db' | 'system'>): void {
-  const help = 'How long the oldest event has waited that is committed and that the feed cannot give yet'
+  const help = 'Age of the oldest committed event that the feed cannot return yet'
   showStored(registry, 'feed_lag_seconds', help, async () => {
     const first = await repository.findFirstWaitingAcrossCompanies(db)
     return first ? Math.max(0, system.now() - first.getTime()) / 1000 : 0

@@ -96,9 +96,10 @@ function toWords(names: string[]): string {
 export function requireRights(session: Session, { permission, feature }: VerifyQuery): void {
   if (permission !== undefined) requirePermission(session, permission)
   if (feature === undefined) return
-  if (!isInForce(session)) throw new Problem('subscription_inactive', 'The subscription is not active.')
+  if (!isInForce(session))
+    throw new Problem('subscription_inactive', 'The subscription is canceled or suspended.')
   if (!session.features.includes(feature))
-    throw new Problem('feature_not_in_plan', `The plan of the company does not include ${feature}.`)
+    throw new Problem('feature_not_in_plan', `The company's plan does not include the feature ${feature}.`)
 }
 
 export function headersOf({ companyId, userId, sessionId, role, permissions }: Session) {

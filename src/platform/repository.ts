@@ -38,7 +38,7 @@ export async function insertClient(
     .execute()
 }
 
-/** The current secret becomes the former one, and an older former one stops working. */
+/** The current secret becomes the previous one, and an older one stops working. */
 export async function addSecret(db: Executor, id: string, secretHash: Buffer) {
   return await db
     .updateTable('platform_clients')

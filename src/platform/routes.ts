@@ -29,7 +29,7 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
   app.addContentTypeParser('*', async (request: FastifyRequest) => {
     const bytes = await request.readBody(FORM_TYPE)
     const [token, ...others] = new URLSearchParams(bytes?.toString()).getAll('token')
-    if (others.length > 0) throw invalidField('token', 'must come once')
+    if (others.length > 0) throw invalidField('token', 'must be sent only once')
     return { token }
   })
   app.post(

@@ -7,7 +7,7 @@ import * as repository from './refusals-repository.ts'
 import { contextOf, type SigningSecret } from './service.ts'
 
 /**
- * Tells a company why its requests were refused. Refusals are summed in memory and written once a second, after the
+ * Records for a company why its requests were refused. Refusals are summed in memory and written once a second, after the
  * responses: a flood costs little, and timing reveals nothing.
  */
 
@@ -23,7 +23,7 @@ const FORMER_MS = 86_400_000
 const REMEMBERED_MS = 5_000
 const MAX_REMEMBERED = 1_000
 const MAX_READS = 8
-/** Bytes per second that are compared with former secrets: a few percent of a core. */
+/** Bytes per second that are compared with previous secrets: a few percent of a core. */
 const MAX_COMPARED_BYTES = 8 * 2 ** 20
 
 /** `companyId` is only what the request claims. */

@@ -58,7 +58,7 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
     insert into signing_secrets as s (company_id, version, sealed_secret, hint, created_at, created_by)
     select ${companyId}::uuid, ${secret.version}::int, ${secret.sealedSecret}, ${secret.hint},
       ${secret.createdAt}::timestamptz, ${secret.createdBy}::uuid
-    -- After what is kept, which would otherwise run last and find the version before replaced.
+    -- After the CTE kept, which would otherwise run last, and find the previous version replaced.
     where ${secret.version}::int = 1 or exists (select from kept)
     on conflict (company_id) do update set version = excluded.version, sealed_secret = excluded.sealed_secret,
       hint = excluded.hint, created_at = excluded.created_at, created_by = excluded.created_by, last_used_at = null

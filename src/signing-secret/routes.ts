@@ -19,7 +19,7 @@ declare module 'fastify' {
 }
 
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
-  const onFailure = (cause: unknown) => app.notice('refusals of events could not be written', { cause })
+  const onFailure = (cause: unknown) => app.notice('refused events could not be recorded', { cause })
   const refusals = createRefusalBook(context, onFailure)
   app.decorate('signingSecrets', createSigningSecrets(context))
   app.decorate('refusals', refusals)
@@ -38,8 +38,8 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/webhook-secret/status',
     operation({
       operationId: 'getSigningSecretStatus',
-      summary: 'State of the signing secret; never the secret itself',
-      description: 'Needs the permission `webhook-secret:manage`.',
+      summary: 'Get signing secret status',
+      description: 'Never returns the secret itself. Requires the permission `webhook-secret:manage`.',
       response: { 200: StatusReply },
     }),
     async ({ session }) => {
@@ -60,9 +60,9 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/webhook-secret/refusals',
     operation({
       operationId: 'listRefusals',
-      summary: "Why the company's events were refused in the last 7 days",
+      summary: 'List refused event requests',
       description:
-        'Summed up by minute, reason and network, the latest first; at most 1 000. `previous_secret` is told for 24 hours after the secret was replaced.',
+        'Returns the reasons of the last 7 days, summed by minute, reason, and network, latest first, at most 1,000. `previous_secret` is recognized for 24 hours after the secret was replaced. Requires the permission `webhook-secret:manage`.',
       response: { 200: RefusalsReply },
     }),
     async ({ session }) => {
@@ -82,9 +82,9 @@ const routes: Routes<Context> = async (app, { context }) => {
     '/auth/webhook-secret/regenerate',
     operation({
       operationId: 'regenerateSigningSecret',
-      summary: 'Replace the signing secret; the old one is invalid at once',
+      summary: 'Create or replace the signing secret',
       description:
-        'Needs the permission `webhook-secret:manage`, and in a cookie session a recent proof. From this answer on, no instance accepts a signature of the old secret. With `expectedVersion`, of two who replace it at once one is refused.',
+        'Once you get the response, no instance accepts signatures of the previous secret. Requires the permission `webhook-secret:manage` and, with a session cookie, recent authentication. With `expectedVersion`, only one of two concurrent replacements succeeds.',
       body: RegenerateBody,
       response: responses({ 200: RegenerateReply }, 'version_conflict', 'reauthentication_required'),
     }),

@@ -77,7 +77,10 @@ export async function regenerate(
   for (;;) {
     const current = (await repository.findSecret(db, companyId))?.version ?? 0
     if (expectedVersion !== undefined && expectedVersion !== current)
-      throw new Problem('version_conflict', `The secret's version is ${current}, not ${expectedVersion}.`)
+      throw new Problem(
+        'version_conflict',
+        `The version of the secret is ${current}, not ${expectedVersion}. Read its status before you retry.`,
+      )
     const version = current + 1
     const sealedSecret = sealer.seal(key, contextOf(companyId, version))
     const row = { version, sealedSecret, hint, createdAt, createdBy: userId }
@@ -97,10 +100,14 @@ function openSecret({ sealer }: Context, sealedSecret: string, context: string):
   try {
     return sealer.open(sealedSecret, context)
   } catch (cause) {
-    throw new Problem('unavailable', 'The signing secret cannot be used at present; try again later.', {
-      retryAfterSeconds: 60,
-      cause,
-    })
+    throw new Problem(
+      'unavailable',
+      'The service cannot decrypt the signing secret. Retry after 60 seconds.',
+      {
+        retryAfterSeconds: 60,
+        cause,
+      },
+    )
   }
 }
 
