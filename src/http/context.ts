@@ -37,7 +37,7 @@ export function createContext(
   const measureBatch = createBatchMeasure(options.registry)
   const checks: Pick<Checks, 'isBreached'> = {
     isBreached: createIsBreached(config.breachedPasswordsUrl, (cause) =>
-      notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
+      notice('the breached password service did not respond, accepting passwords without it', { cause }),
     ),
   }
   return {
@@ -71,7 +71,7 @@ function createBatches(context: ContextOptions, measureBatch: MeasureBatch) {
 function createBatchMeasure(registry: Registry): MeasureBatch {
   const sizes = new Histogram({
     name: 'gatehouse_batch_size',
-    help: 'Requests that were sent to Postgres as one statement, by batch',
+    help: 'Requests sent to Postgres as one statement, by batch',
     labelNames: ['batch'],
     buckets: [1, 2, 4, 8, 16, 32, 64, 128],
     registers: [registry],

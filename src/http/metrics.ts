@@ -65,13 +65,13 @@ export function showProcess(
     show(registry, { name: `database_connections${name}`, help, read })
   showConnections('', 'Open connections to Postgres', () => pool.totalCount)
   showConnections('_idle', 'Open connections that are not in use', () => pool.idleCount)
-  showConnections('_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
-  const ofEach = 'Connections that can be open: DATABASE_POOL_SIZE of each process'
+  showConnections('_awaited', 'Requests waiting for a connection', () => pool.waitingCount)
+  const ofEach = 'Maximum number of open connections: DATABASE_POOL_SIZE of each process'
   showConnections('_max', ofEach, () => pool.options.max)
-  const byRole = 'Memory of all processes, by role: the primary, which is also the only one, and its workers'
+  const byRole = 'Resident memory by role: the primary, which can be the only process, and its workers'
   const labels = { role }
   show(registry, { name: 'resident_memory_bytes', help: byRole, read: process.memoryUsage.rss, labels })
-  const ofHeap = 'Heap in use, of what it can grow to, in the process of each role where it is most'
+  const ofHeap = 'Highest share of the heap limit in use by a process of each role'
   const readHeap = () => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
     return used / limit
@@ -80,21 +80,21 @@ export function showProcess(
 }
 
 export function showHashing(registry: Registry, hasher: { readonly waiting: number }): void {
-  const help = 'Sign-ins that wait for their password to be checked'
+  const help = 'Sign-ins waiting for their password check'
   show(registry, { name: 'password_hashes_waiting', help, read: () => hasher.waiting })
 }
 
 /** Once per machine, because metrics of processes are summed. */
 export function showBuild(registry: Registry): void {
   const { version } = manifest
-  const help = 'Always 1; the version of the program is a label'
+  const help = 'Always 1; the version is a label'
   show(registry, { name: 'build_info', help, read: () => 1, labels: { version } })
 }
 
 export function showLog(registry: Registry, log: { readonly lost: number }): void {
   new Counter({
     name: 'gatehouse_log_lines_lost_total',
-    help: 'Log lines that were lost because their reader was too slow, was gone, or had no space',
+    help: 'Log lines lost because their reader was too slow, was gone, or had no space',
     registers: [registry],
     collect() {
       this.reset()

@@ -29,7 +29,7 @@ declare module 'fastify' {
 export function createRequestMeasures(registry: Registry) {
   const duration = new Histogram({
     name: 'gatehouse_http_request_duration_seconds',
-    help: 'Time from the request to its answer',
+    help: 'Time from the request to its response',
     labelNames: ['method', 'route', 'status'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     registers: [registry],
@@ -37,7 +37,7 @@ export function createRequestMeasures(registry: Registry) {
   const countOutcomes = (name: string, what: string) =>
     new Counter({
       name: `gatehouse_${name}_total`,
-      help: `${what}, by outcome: success or the code of the error, with the reason of a refusal or of a session's end`,
+      help: `${what}, by outcome: success or the error code, with the reason of a refusal or of the end of a session`,
       labelNames: ['outcome', 'reason'],
       registers: [registry],
     })
@@ -47,7 +47,7 @@ export function createRequestMeasures(registry: Registry) {
   }
   const limitsHit = new Counter({
     name: 'gatehouse_limits_hit_total',
-    help: 'Requests that were refused because a limit was used up, by limit',
+    help: 'Requests refused because a limit was reached, by limit',
     labelNames: ['limit'],
     registers: [registry],
   })

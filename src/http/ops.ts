@@ -47,7 +47,7 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
 
   new Gauge({
     name: 'gatehouse_ready',
-    help: '1 if /readyz answers 200 at this moment, otherwise 0',
+    help: '1 if /readyz returns 200, otherwise 0',
     registers: [registry],
     async collect() {
       this.set((await fault()) ? 0 : 1)
@@ -69,7 +69,7 @@ export function buildOps({ connection, registry, metrics }: OpsOptions) {
     reply.send(toReply(problem, request.id))
   })
   app.setNotFoundHandler(() => {
-    throw new Problem('not_found', 'There is nothing at this path.')
+    throw new Problem('not_found', 'This path does not exist. Check the URL.')
   })
   return Object.assign(app, {
     serve(check: () => boolean) {
