@@ -93,7 +93,7 @@ const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'erro
 export function openMail({ config, registry, log, ...rest }: Options) {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
-    help: 'Attempts to send a mail, by how they ended: sent, waiting, postponed, failed, fault',
+    help: 'Attempts to send an email, by outcome: sent, waiting, postponed, failed, fault',
     labelNames: ['end'],
     registers: [registry],
   })
@@ -114,7 +114,7 @@ export function openMail({ config, registry, log, ...rest }: Options) {
 }
 
 function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 'system'>): void {
-  const waiting = 'Mails that are not sent yet, but for those that wait for their turn'
+  const waiting = 'Emails that are not sent yet, except those that wait for their turn'
   showStored(registry, 'mail_waiting', waiting, async () => (await readBacklogAcrossCompanies(db)).waiting)
   showStored(registry, 'mail_oldest_seconds', 'How long the oldest of them has waited', async () => {
     const { oldest } = await readBacklogAcrossCompanies(db)

@@ -101,4 +101,4 @@ export async function wakeNextAcrossCompanies(db: Executor, recipient: string, {
   )
 }
 
-export const WAITED = 'the recipient has had as many mails as others can cause'
+export const WAITED = 'the recipient has had as many emails as others can cause'

@@ -217,7 +217,7 @@ test('an email that has waited for a day fails', async () => {
   await pass(24 * HOUR)
   const rows = await rowsOf(service, email)
   expect(rows.filter((row) => row.sent_at)).toHaveLength(5)
-  const last_error = expect.stringContaining('as many mails as others can cause')
+  const last_error = expect.stringContaining('as many emails as others can cause')
   expect(rows.filter((row) => row.failed_at)).toMatchObject(times(2, () => ({ last_error })))
 })
 
