@@ -25,6 +25,8 @@ export function supervise(
     const log = openSync(logFile, 'a')
     // Ctrl+C must not reach it. It ends with this process, even if that is killed.
     child = spawn('setpriv', ['--pdeathsig=SIGKILL', ...command], {
+      // The program's account may not be allowed to enter our folder.
+      cwd: '/',
       env: { PATH: `${process.env['PATH']}:/usr/sbin`, ...env },
       stdio: ['ignore', log, log],
       detached: true,
