@@ -150,9 +150,7 @@ async function letsUsIn(site: Site, port: number): Promise<boolean> {
     const code = codeOf(error) ?? ''
     if (code === '28P01') {
       const what = `The password in ${site.dataDir}/postgres.password is not the database's password.`
-      throw new Error(
-        `${what} Restore the right one, or delete ${site.cluster} to start with an empty database.`,
-      )
+      throw new Error(`${what} Restore the right one, or delete ${site.cluster} to start empty.`)
     }
     // Starting, stopping, and too many connections are temporary, as are errors of the connection.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(code)) throw error
@@ -232,9 +230,7 @@ async function findAccount(): Promise<Account> {
     const row = new RegExp(`^${name}:[^:]*:([1-9]\\d*):([1-9]\\d*):`, 'm').exec(accounts)
     if (row) return { uid: Number(row[1]), gid: Number(row[2]) }
   }
-  throw new Error(
-    'Postgres refuses to run as root. Add an account named postgres, or run as a different user.',
-  )
+  throw new Error('Postgres refuses to run as root. Add an account named postgres, or use a different user.')
 }
 
 async function ensureCluster({ cluster, account, password, signal }: Site, programs: string) {
