@@ -191,18 +191,13 @@ export async function countAttempt<Result>(
   attempt: () => Promise<Result>,
 ): Promise<Result> {
   const { counters, config } = context
-  const { now } = attempting
+  const { signInAttempts } = config.limits
   const quotas = requireAttemptsLeft(context, attempting)
-  const counting = counters.consumeFor(
-    config.limits.signInAttempts,
-    subjectOf(attempting),
-    attempting,
-    attempt,
-  )
+  const counting = counters.consumeFor(signInAttempts, subjectOf(attempting), attempting, attempt)
   return await counting.catch((error: unknown) => {
     const name = error instanceof Problem && error.code === 'rate_limited' && error.extras.limit?.name
     const quota = quotas.find(({ limit }) => limit.name === name)
-    if (quota && error instanceof Problem) counters.usedUpMemory.note(quota, error, now)
+    if (quota && error instanceof Problem) counters.usedUpMemory.note(quota, error, attempting.now)
     throw error
   })
 }
