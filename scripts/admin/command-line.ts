@@ -6,7 +6,7 @@ import { type Context, UsageError } from './context.ts'
 
 export type Values = Record<string, string | undefined>
 
-/** The work of each form. `companyId` is empty if the form has no company. */
+/** The function of each form. `companyId` is empty if the form does not name a company. */
 export type Commands = Record<
   string,
   (context: Context, companyId: string, values: Values) => Promise<object>
@@ -43,7 +43,7 @@ export function readCommand(usage: string[], args: string[]) {
 }
 
 /** Options in brackets are optional. Options without a value are flags. */
-function readForm(form: string) {
+export function readForm(form: string) {
   const [, name = '', operand] = /^([a-z]+(?: [a-z][a-z-]*)?)(?: ([A-Z]+))?/.exec(form) ?? []
   const read = (part: string) => [...part.matchAll(/--([a-z-]+)( [A-Z]+)?/g)]
   const options: ParseArgsOptionsConfig = Object.fromEntries(

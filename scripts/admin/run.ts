@@ -2,7 +2,7 @@ import { findByHandle } from '../../src/company/handles-repository.ts'
 import { Problem, statusOf } from '../../src/errors.ts'
 import { explain } from '../../src/process/startup.ts'
 import { ID } from '../../src/system.ts'
-import { type Commands, readCommand, shellUserOf } from './command-line.ts'
+import { type Commands, readCommand, readForm, shellUserOf } from './command-line.ts'
 import { COMPANY_COMMANDS } from './companies.ts'
 import { type Context, type Io, migrateAlone, openContext, UsageError } from './context.ts'
 import { PLATFORM_COMMANDS } from './platform.ts'
@@ -52,10 +52,9 @@ const [USER, WIDTH] = ['--company COMPANY (--user U | --email E)', 53]
 
 /** In one line if the form is short enough. */
 function describeForm(form: string): string {
-  const [name = ''] = /^[a-z]+(?: [a-z][a-z-]*)?/.exec(form) ?? []
   const short = form.replace(USER, 'USER')
   const start = short.length < WIDTH ? short.padEnd(WIDTH) : `${short}\n${' '.repeat(WIDTH + 2)}`
-  return `  ${start}${ABOUT[name]}`
+  return `  ${start}${ABOUT[readForm(form).name]}`
 }
 
 const USAGE = `Usage: npm run admin -- COMMAND [--json] [--as NAME]

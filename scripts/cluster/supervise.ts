@@ -32,7 +32,7 @@ export function supervise(
       detached: true,
     })
     closeSync(log)
-    // If it cannot be started, there is no exit event. Callers that wait for it time out.
+    // A program that cannot start emits no exit event, so callers that wait for one time out.
     child.once('error', () => {})
     child.once('exit', () => {
       child = undefined

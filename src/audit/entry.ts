@@ -34,7 +34,7 @@ export const REFUSAL_REASONS = [
   'email_not_verified',
   'token_mode_only',
   'factor_missing',
-  // The minute has no room for more rows.
+  // Beyond the rows that a company may add in a minute.
   'other',
   // Releases from before reasons were recorded.
   'refused',

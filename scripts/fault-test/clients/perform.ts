@@ -63,7 +63,7 @@ export interface Ask {
   parts(answer: Answered): Part[]
 }
 
-export interface Answered {
+interface Answered {
   outcome: Outcome
   status: number
   code: string
@@ -91,7 +91,7 @@ export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
   const way = ask.at ?? random.below(clients.length)
   const [method = '', path = ''] = what.split(' ')
   const client = clients[way]
-  if (!client) throw new Error('there is no such URL')
+  if (!client) throw new Error('no client has this URL')
   const begin = performance.now()
   const answer = await attempt(client, {
     method: method as Request['method'],
