@@ -9,7 +9,7 @@ import { isListening } from '../kit/places.ts'
 
 const SOCKET = '/run/gatehouse-cluster.sock'
 
-export type CarryOut = (words: string[]) => Promise<string>
+type CarryOut = (words: string[]) => Promise<string>
 
 const starting: CarryOut = async () => {
   throw new UsageError('The cluster is still starting.')

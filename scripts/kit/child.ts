@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 
-export interface Child {
+interface Child {
   process: ChildProcess
   /** Rejects when the process ends. */
   ended: Promise<never>

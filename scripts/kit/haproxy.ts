@@ -12,7 +12,7 @@ const FILE = resolve(import.meta.dirname, '../../deploy/haproxy.cfg')
 const HOST = '127.0.0.1'
 const PAUSE_MS = 20
 
-export interface RunningProxy {
+interface RunningProxy {
   url: string
   platformUrl: string
   process: ChildProcess

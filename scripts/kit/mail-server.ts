@@ -21,7 +21,7 @@ interface Options {
   refusals?: Record<string, [code: number, text: string]>
 }
 
-export interface MailServer {
+interface MailServer {
   url: string
   start(): Promise<void>
   stop(): Promise<void>

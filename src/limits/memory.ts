@@ -14,7 +14,7 @@ type MemoryLimit = ((request: FastifyRequest) => Promise<void>) & {
   counter: MemoryCounter
 }
 
-export interface MemoryCounter<Request = FastifyRequest> {
+interface MemoryCounter<Request = FastifyRequest> {
   read(request: Request): Promise<LimitState>
   /** Undefined if a use is left. */
   usedUp(request: Request): Promise<LimitState | undefined>

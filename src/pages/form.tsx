@@ -22,7 +22,7 @@ const NAMES = [
   'policy',
   'role',
 ] as const
-export type FieldName = (typeof NAMES)[number]
+type FieldName = (typeof NAMES)[number]
 /** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */
 export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
 /** The service's message for a missing field. */

@@ -16,7 +16,7 @@ const MAIL: Record<Invitation['mail'], string> = {
   failed: "email couldn't be sent",
 }
 
-export interface OpenInvitations extends Loaded<Invitation[]> {
+interface OpenInvitations extends Loaded<Invitation[]> {
   /** How many of them the member sent. */
   countOf: (memberId: string) => number
 }
