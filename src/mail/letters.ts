@@ -196,8 +196,8 @@ export function renderLetter({ name, subject, paragraphs, links = [] }: Letter) 
     text: `${text.join('\n\n')}\n`,
     html: `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="color-scheme" content="light dark">${NO_LINKS}<title>${escapeHtml(subject)}</title></head>
-<body style="font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:2em auto;padding:0 1em">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">${NO_LINKS}<title>${escapeHtml(subject)}</title></head>
+<body style="font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere;max-width:36em;margin:2em auto;padding:0 1em">
 ${html.join('\n')}
 </body>
 </html>

@@ -1,0 +1,15 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { contextOf, KINDS, write } from '../mail/write.ts'
+import { launchBrowser } from '../support/chromium.ts'
+
+test('emails with long names fit small windows (WCAG 1.4.10)', async () => {
+  const browser = await launchBrowser()
+  onTestFinished(() => browser.close())
+  const page = await browser.newPage({ viewport: { width: 320, height: 740 } })
+  const widths: Record<string, number> = {}
+  for (const kind of KINDS) {
+    await page.setContent(write(kind, contextOf('x'.repeat(100))).html)
+    widths[kind] = await page.evaluate<number>('document.documentElement.scrollWidth')
+  }
+  expect(widths).toEqual(Object.fromEntries(KINDS.map((kind) => [kind, 320])))
+})
