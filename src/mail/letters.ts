@@ -56,7 +56,7 @@ export const LINKED_LETTERS = {
       context.isProven ? `Reset your password for ${context.companyName}` : 'Reset your password',
       ...(context.isPasswordVoid
         ? [
-            'We turned off your password to protect your account. A separate email explains why.',
+            'We turned off your password to protect your account, as a separate email explains. Choose a new one:',
             `${worksUntil(until)} After that, request a new one with “Forgot your password?” on the sign-in page.`,
           ]
         : [
@@ -72,7 +72,7 @@ export const LINKED_LETTERS = {
     purpose: 'invite',
     page: 'accept-invitation',
     label: 'Accept invitation',
-    write: ({ companyName, role, invitedBy = 'An operator' }, until) => [
+    write: ({ companyName, role, invitedBy = 'A gatehouse operator' }, until) => [
       `Your invitation to join ${companyName}`,
       `${invitedBy} invited you to join ${companyName} with the ${role} role.`,
       worksUntil(until),
@@ -83,7 +83,7 @@ export const LINKED_LETTERS = {
     ...UNDO,
     write: (context, until) => [
       `A second factor was added to your account at ${context.companyName}`,
-      `${factorOf(context)} was added to your account. It is the account's first second factor, and we signed you out everywhere else. If this wasn't you, undo it now:`,
+      `${factorOf(context)} was added to your account as its first second factor, and we signed you out everywhere else. If this wasn't you, undo it now:`,
       ...undoneBy(until),
       requestedFrom(context),
     ],
@@ -134,7 +134,10 @@ export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext):
   const letter = toLetter(shown, NOTICES[kind](shown))
   if (kind !== 'companies') return letter
   const { companies = [] } = shown
-  const links = companies.map(({ name, signInName, url }) => ({ label: `${name} (${signInName})`, url }))
+  const links = companies.map(({ name, signInName, url }) => ({
+    label: `Sign in to ${name} (${signInName})`,
+    url,
+  }))
   return { ...letter, name: undefined, links }
 }
 
@@ -145,12 +148,10 @@ function toLetter({ name, isProven, signInName }: LetterContext, [subject, ...pa
 
 const worksUntil = (until: string) => `The link works once, until ${until}.`
 
-function undoneBy(until: string): string[] {
-  return [
-    IF_YOU,
-    `${worksUntil(until)} Undoing restores this email address, removes the password and all second factors, and signs everyone out. We then email you a link to choose a new password.`,
-  ]
-}
+const undoneBy = (until: string) => [
+  `${worksUntil(until)} Undoing removes the password and all second factors, signs everyone out, and keeps or restores this email address. Then we email you a link to choose a new password.`,
+  IF_YOU,
+]
 
 /** Breaks up links in text that a user chose. */
 function harmless(context: LetterContext): LetterContext {

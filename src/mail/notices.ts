@@ -82,10 +82,10 @@ export const NOTICES = {
     `Your password for ${context.companyName} was changed`,
     'Your password was changed, and we signed you out everywhere else.',
     requestedFrom(context),
-    ...withdrawnOf(context),
-    ...additionsOf(context),
     IF_YOU,
     ifNotYou(context),
+    ...withdrawnOf(context),
+    ...additionsOf(context),
   ],
   sign_in_after_lockout: (context) => [
     `New sign-in to ${context.companyName} after too many wrong passwords`,
@@ -96,7 +96,7 @@ export const NOTICES = {
   ],
   password_guessing: (context) => [
     `Someone is guessing your password for ${context.companyName}`,
-    "Someone entered many wrong passwords for your account within a few minutes, from different networks. For now, you can only sign in from networks and browsers you've used before.",
+    "Someone entered many wrong passwords for your account within a few minutes, from different networks. For now, you can sign in only from networks and browsers you've used before.",
     requestedFrom(context, 'Last attempt'),
     "If this was you, or if you can't sign in, reset your password. You can do that from any network.",
     `If this wasn't you, contact ${adminOf(context)}.`,
@@ -117,7 +117,7 @@ export const NOTICES = {
   ],
   email_change_requested: (context) => [
     `A new email address was requested for your account at ${context.companyName}`,
-    'Someone who is signed in as you asked to change the email address of your account. Nothing changes until they open the link that we sent to the new address.',
+    'Someone who is signed in to your account asked to change its email address. Nothing changes until they open the link that we sent to the new address.',
     requestedFrom(context),
     'If this was you, open the link to finish the change.',
     ifNotYou(context),
@@ -141,7 +141,7 @@ export const NOTICES = {
     `${factorOf(context)} was added to your account, and we signed you out everywhere else.`,
     requestedFrom(context),
     IF_YOU,
-    `If this wasn't you, contact ${adminOf(context)} immediately. They can reset your second factors and your password. A new password is not enough to remove the second factor.`,
+    `If this wasn't you, contact ${adminOf(context)} immediately. They can reset your second factors and your password. A new password isn't enough to remove the second factor.`,
   ],
   second_factor_removed: (context) => [
     `A second factor was removed from your account at ${context.companyName}`,
@@ -166,7 +166,7 @@ export const NOTICES = {
   ],
   second_factors_reset: (context) => [
     `Your password and second factors for ${context.companyName} were reset`,
-    'An admin or operator removed your password and all your second factors, and signed you out everywhere. Use the link in our other email to choose a new password. Then sign in, and add a second factor again.',
+    'An admin or operator removed your password and all your second factors, and signed you out everywhere. Use the link in our other email to choose a new password. Then sign in and add a second factor again.',
     requestedFrom(context),
     `If you didn't request this, contact ${adminOf(context)}.`,
   ],
@@ -184,11 +184,9 @@ export const NOTICES = {
     "If this was you, you don't need to do anything. A sign-in that you don't finish looks the same, even right after you choose a new password.",
     "If this wasn't you, someone knows your password. Change it immediately to one that you don't use anywhere else.",
   ],
-  mailbox_code: (context) => codeText('To add your first second factor, enter this code', context),
-  email_change_code: (context) =>
-    codeText('To change the email address of your account, enter this code', context),
-  admin_code: (context) =>
-    codeText(`To make someone an admin of ${context.companyName}, enter this code`, context),
+  mailbox_code: (context) => codeText('add your first second factor', context),
+  email_change_code: (context) => codeText('change the email address of your account', context),
+  admin_code: (context) => codeText(`make someone an admin of ${context.companyName}`, context),
   admin_added: ({ admin = NOBODY, ...context }) => [
     `${admin.name} is now an admin of ${context.companyName}`,
     `${admin.name} (${admin.email}) is now an admin of ${context.companyName} and can do everything there. ${admin.reason}`,
@@ -203,7 +201,7 @@ export const NOTICES = {
     ...(policy === 'optional' ? [] : ["Members who need one and don't have one must add it to continue."]),
     requestedFrom({ ...context, ipAddress: undefined }),
     IF_EXPECTED,
-    "If you don't know why this happened, look at the audit log, and ask the other admins or your gatehouse operator.",
+    "If you don't know why this happened, look under Activity and ask the other admins or your gatehouse operator.",
     TO_ADMINS,
   ],
   companies: ({ isJustVerified, ...context }) =>
@@ -236,12 +234,13 @@ export function factorOf({ factor }: LetterContext): string {
   return factor?.kind === 'passkey' ? `The passkey “${factor.name}”` : 'An authenticator app'
 }
 
-/** The subject omits the code, because mail servers log subjects and locked phones show them. */
+/** Mail servers log subjects, and locked phones show them and the first words, so the code comes later. */
 function codeText(purpose: string, { code = '', ...context }: LetterContext): Text {
   return [
     `Your code for ${context.companyName}`,
-    `${purpose}: ${code.slice(0, 4)} ${code.slice(4)}`,
-    'The code works once, for 10 minutes. Enter it only on the page where you requested it.',
+    `We received a request to ${purpose}. If this was you, enter this code on the page where you requested it:`,
+    `${code.slice(0, 4)} ${code.slice(4)}`,
+    "The code works once, for 10 minutes. Don't enter it anywhere else.",
     requestedFrom(context),
     ifNotYou(context),
   ]
@@ -275,7 +274,7 @@ export function additionsOf({ additions, additionsSince, ...context }: LetterCon
     `Since ${toText(new Date(additionsSince))}, your account added the following to ${context.companyName}. It stays until someone removes it:`,
     ...lines.slice(0, MAX_NAMED),
     ...(more > 0 ? [`And ${more} more: see Members.`] : []),
-    `If some of this wasn't you, remove it under Members and Developer settings, or contact ${adminOf(context)}.`,
+    `If you don't recognize something here, remove it under Members or Developer settings, or contact ${adminOf(context)}.`,
   ]
 }
 

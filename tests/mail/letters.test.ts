@@ -103,7 +103,8 @@ test('an invitation names the company, the inviter, and the role', async () => {
   const email = newEmail()
   await invite(service.context, admin.companyId, { email, role: 'analyst' })
   const sentence = 'invited you to join Acme Inc. with the analyst role.'
-  for (const words of wordsOf(await mailbox.mailTo(email))) expect(words).toContain(`An operator ${sentence}`)
+  for (const words of wordsOf(await mailbox.mailTo(email)))
+    expect(words).toContain(`A gatehouse operator ${sentence}`)
   service.clock.advance(1)
   const { accessToken: token } = await service.loginAs(admin)
   await service.call('/auth/invitations', { token, json: { email, role: 'analyst' } })

@@ -23,12 +23,19 @@ test("a user's text never becomes markup in an email (ASVS 1.2.1)", () => {
   for (const kind of KINDS)
     expect(write(kind, contextOf(text)).html, kind).not.toMatch(/<img|onerror='|&lt;b/)
   expect(write('password_changed', contextOf(text)).html).toContain(`Hello ${escaped},`)
-  expect(write('companies', contextOf(text)).html).toContain(`>${escaped} (acme)<`)
+  expect(write('companies', contextOf(text)).html).toContain(`>Sign in to ${escaped} (acme)<`)
 })
 
 test('an encoded word in a name is not decoded in a subject (RFC 2047)', () => {
   const { subject } = write('password_reset', contextOf('=?utf-8?q?evil?='))
   expect(subject).toBe('Reset your password for = ?utf-8?q?evil?=')
+})
+
+test('an emailed code comes after the words that locked phones show', () => {
+  for (const kind of KINDS) {
+    const { subject, text } = write(kind, contextOf('Acme'))
+    expect(`${subject} ${text}`.slice(0, 140), kind).not.toContain('1234')
+  }
 })
 
 test.for([

@@ -35,7 +35,7 @@ test('an admin without a factor makes admins only with an emailed code (ASVS 6.6
 
   await must(call('/auth/second-factors/mail-code', { token, json: { for: 'admin' } }))
   const mail = await mailbox.mailTo(admin.email, 'Your code for')
-  expect(mail.email.text).toContain('To make someone an admin of Acme')
+  expect(mail.email.text).toContain('request to make someone an admin of Acme')
   const json = { mailCode: codeIn(mail) }
   expect((await promote(token, member, json)).body).toMatchObject({ role: 'admin' })
   // A code works once.

@@ -178,7 +178,7 @@ test('a reminder lists only companies that the email can sign in to (ASVS 6.3.8)
   const { email: letter } = await mailbox.mailTo(email)
   const text = letter.text ?? ''
   const url = `https://auth.example.com/sign-in#company=${acme.handle}`
-  expect(text).toContain(`Acme (${acme.handle}):\n${url}`)
+  expect(text).toContain(`Sign in to Acme (${acme.handle}):\n${url}`)
   expect(letter.html).toContain(`<a href="${url}"`)
   expect(text).toContain(`https://auth.example.com/sign-in#company=${other.handle}`)
   // A name never becomes a link.

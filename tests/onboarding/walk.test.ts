@@ -40,7 +40,7 @@ test('a company registers, and its admin signs in and changes the password', asy
   const { companyHandle } = verified.body
   const ready = await mailbox.mailTo(email, 'Your company is ready')
   expect(ready.email.text).toContain(
-    `Acmé (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
+    `Sign in to Acmé (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
   )
   expect(ready.email.text).not.toContain('We received a request')
 

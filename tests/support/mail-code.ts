@@ -19,6 +19,6 @@ export async function mailedCodeOf(
 }
 
 export function codeIn({ email }: ReceivedMail): string {
-  const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
+  const [, one, other] = /^(\d{4}) (\d{4})$/m.exec(email.text ?? '') ?? []
   return `${one}${other}`
 }
