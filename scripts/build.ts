@@ -31,31 +31,46 @@ function iconOf(mark: string): string {
   return `data:image/svg+xml,${encodeURIComponent(image)}`
 }
 
-interface Names {
-  watch: string
-  styles: string[]
-  script: string
-  chunks: string[]
+interface Head {
+  title: string
+  description: string
+  script: Entry
+  styles: Entry
 }
 
-/** `watch` runs first, before the others can fail. <main> shows until the script has run. Colors: --paper in tokens.css. */
-function pageOf({ watch, styles, script, chunks }: Names, mark: string): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
+type Entry = 'main.tsx' | 'docs.ts' | 'styles/index.css' | 'styles/docs.css'
+
+/** The beginning of a page. Colors: --paper in tokens.css. */
+function renderHead(
+  { title, description, script, styles }: Head,
+  metafile: esbuild.Metafile,
+  mark: string,
+): string {
+  const path = entryIn(metafile, script)
+  const { imports = [], cssBundle } = metafile.outputs[path] ?? {}
+  const sheets = [entryIn(metafile, styles), ...(cssBundle === undefined ? [] : [cssBundle])]
+  const chunks = imports.filter(({ kind }) => kind === 'import-statement')
+  return `<meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="theme-color" media="(prefers-color-scheme: light)" content="#ffffff">
 <meta name="theme-color" media="(prefers-color-scheme: dark)" content="#14171c">
 <meta name="referrer" content="no-referrer">
-<meta name="description" content="Sign in to gatehouse and manage your account, your company's members, and its signing secret.">
-<title>gatehouse</title>
+<meta name="description" content="${description}">
+<title>${title}</title>
 <link rel="icon" href="${iconOf(mark)}">
+${sheets.map((sheet) => `<link rel="stylesheet" href="/${sheet}">`).join('')}
+${chunks.map((chunk) => `<link rel="modulepreload" href="/${chunk.path}">`).join('')}
+<script type="module" src="/${path}"></script>`
+}
+
+/** `watch` runs first, before the others can fail. <main> shows until the script has run. */
+function renderApp(head: string, watch: string, mark: string): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
 <script src="/${watch}"></script>
-${styles.map((path) => `<link rel="stylesheet" href="/${path}">`).join('')}
-${chunks.map((path) => `<link rel="modulepreload" href="/${path}">`).join('')}
-<script type="module" src="/${script}"></script>
+${head}
 </head>
 <body>
 <div id="app"></div>
@@ -69,7 +84,7 @@ ${chunks.map((path) => `<link rel="modulepreload" href="/${path}">`).join('')}
 `
 }
 
-/** The files by path. Except for the page, the path changes with the content. */
+/** The files by path. Except for pages, the path changes with the content. */
 async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Array>> {
   // Hashes depend on paths, so paths must not depend on where the project is.
   const project = dirname(BUILDS)
@@ -87,36 +102,37 @@ async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Arr
     jsxImportSource: 'preact',
     logLevel: 'silent',
   } as const
-  const entries = (...names: string[]) => names.map((name) => join(PAGE_SOURCES, name))
+  const entries = (...names: (Entry | 'watch.ts')[]) => names.map((name) => join(PAGE_SOURCES, name))
   const loaded = await build({
     ...options,
-    entryPoints: entries('main.tsx', 'styles/index.css'),
+    entryPoints: entries('main.tsx', 'docs.ts', 'styles/index.css', 'styles/docs.css'),
     format: 'esm',
     splitting: true,
   })
   const watching = await build({ ...options, entryPoints: entries('watch.ts'), format: 'iife' })
-  const page = pageOf(
-    { ...namesIn(loaded.metafile), watch: entryIn(watching.metafile, '.ts') },
-    await readMark(),
+  const mark = await readMark()
+  const headOf = (head: Head) => renderHead(head, loaded.metafile, mark)
+  const app = headOf({
+    title: 'gatehouse',
+    description:
+      "Sign in to gatehouse and manage your account, your company's members, and its signing secret.",
+    script: 'main.tsx',
+    styles: 'styles/index.css',
+  })
+  const { renderDocs } = await import('./docs.ts')
+  const docs = await renderDocs(
+    (head) => headOf({ ...head, script: 'docs.ts', styles: 'styles/docs.css' }),
+    mark,
   )
   const files = [...loaded.outputFiles, ...watching.outputFiles].map(
     ({ path, contents }) => [relative(project, path), contents] as const,
   )
-  return new Map<string, Uint8Array>([...files, ['index.html', Buffer.from(page)]])
+  const page = renderApp(app, entryIn(watching.metafile, 'watch.ts'), mark)
+  return new Map<string, Uint8Array>([...files, ...docs, ['index.html', Buffer.from(page)]])
 }
 
-function namesIn(metafile: esbuild.Metafile): Omit<Names, 'watch'> {
-  const script = entryIn(metafile, '.tsx')
-  const { imports = [], cssBundle } = metafile.outputs[script] ?? {}
-  return {
-    script,
-    styles: [entryIn(metafile, '.css'), ...(cssBundle === undefined ? [] : [cssBundle])],
-    chunks: imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => path),
-  }
-}
-
-function entryIn({ outputs }: esbuild.Metafile, end: string): string {
-  const [path] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint?.endsWith(end)) ?? []
+function entryIn({ outputs }: esbuild.Metafile, end: Entry | 'watch.ts'): string {
+  const [path] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint?.endsWith(`/${end}`)) ?? []
   if (path === undefined) throw new Error(`esbuild wrote no output for ${end}`)
   return path
 }

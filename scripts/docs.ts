@@ -1,60 +1,187 @@
-import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
-import { parseArgs, promisify } from 'node:util'
-import { explain, readVariables } from '../src/process/startup.ts'
-import { readOpenApi } from './kit/openapi.ts'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Marked } from 'marked'
+import { ACTIONS } from '../src/audit/entry.ts'
+import { ROLE_PERMISSIONS } from '../src/company/account.ts'
+import { COUNTED, type Limits, readLimits } from '../src/config/limits.ts'
+import { catalogue, type ProblemCode, rateOf } from '../src/errors.ts'
+import { PAGE_SOURCES } from '../src/http/built-pages.ts'
+import { CODES } from '../src/http/openapi/codes.ts'
+import { EXAMPLES } from '../src/pages/signed-in/example-programs.ts'
 
-/**
- * Renders the OpenAPI document as one HTML page that works offline, in .data/interface.html or --out FILE. PUBLIC_URL,
- * lifetimes, and limits come from the environment and `.env`. Needs no database.
- */
+/** Renders the guides in src/pages/docs as HTML pages, and as one text for language models (llms.txt). */
 
-/** The page can run its own script, and cannot reach any server. */
-const POLICY = [
-  "default-src 'none'",
-  "style-src 'unsafe-inline'",
-  "script-src 'unsafe-inline'",
-  'img-src data:',
-  'font-src data:',
-  'worker-src blob:',
-].join('; ')
+/** In reading order, by section. A file's first heading is its title. */
+const SECTIONS = {
+  'Get started': ['index', 'quickstart'],
+  Guides: ['sign-in', 'browsers', 'service-accounts', 'two-factor', 'members', 'events', 'verify'],
+  Reference: ['reference', 'errors', 'limits', 'versions', 'changelog'],
+}
+const NAMES = Object.values(SECTIONS).flat()
 
-/** A page without external resources, or URLs of other sites. */
-async function render(document: string, publicUrl: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-'))
-  try {
-    const [source, page] = [join(folder, 'openapi.json'), join(folder, 'page.html')]
-    await writeFile(source, document)
-    const redocly = createRequire(import.meta.url).resolve('@redocly/cli/bin/cli.js')
-    const args = [redocly, 'build-docs', source, '--output', page, '--inlineBundle']
-    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
-    await promisify(execFile)(process.execPath, args, { env, cwd: folder })
-    const html = await readFile(page, 'utf8')
-    const own = [new URL(publicUrl).origin, 'http://www.w3.org']
-    return html
-      .replace('<head>', () => `<head>\n  <meta http-equiv="Content-Security-Policy" content="${POLICY}">`)
-      .replace(/https?:\/\/[a-z\d-]+(?:\.[a-z\d-]+)+[\w/.#-]*/gi, (url) =>
-        own.some((origin) => url.startsWith(origin)) ? url : '#',
-      )
-  } finally {
-    await rm(folder, { recursive: true })
-  }
+/** Stands for the origin of the deployment. src/pages/docs.ts replaces it in the browser. */
+const ORIGIN = 'https://auth.example.com'
+
+interface Guide {
+  name: string
+  path: string
+  title: string
+  /** The first paragraph. */
+  description: string
+  markdown: string
 }
 
-async function write(out: string): Promise<void> {
-  const { api: document } = await readOpenApi(readVariables(process.env).variables)
-  const { servers } = JSON.parse(document)
-  const file = resolve(out)
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-  await writeFile(file, await render(document, servers[0].url))
-  console.log(file)
+interface Head {
+  title: string
+  description: string
 }
 
-const { values } = parseArgs({ options: { out: { type: 'string', default: '.data/interface.html' } } })
-await write(values.out).catch((error) => {
-  console.error(explain(error) ?? error)
-  process.exitCode = 1
+/** The files by path. `head` and `mark` are parts that all pages share. */
+export async function renderDocs(
+  headOf: (head: Head) => string,
+  mark: string,
+): Promise<[path: string, contents: Uint8Array][]> {
+  const guides = await Promise.all(NAMES.map(readGuide))
+  const pages = guides.map((guide): [string, string] => [
+    `docs/${guide.name}.html`,
+    pageOf(guide, guides, headOf, mark),
+  ])
+  const texts = guides.map(({ path, markdown }) => `<!-- ${ORIGIN}${path} -->\n\n${markdown.trim()}\n`)
+  return [...pages, ['docs/llms.txt', texts.join('\n')] as const].map(([path, text]) => [
+    path,
+    Buffer.from(text),
+  ])
+}
+
+async function readGuide(name: string): Promise<Guide> {
+  const file =
+    name === 'changelog' ? join(PAGE_SOURCES, '../../CHANGELOG.md') : join(PAGE_SOURCES, `docs/${name}.md`)
+  const source = await readFile(file, 'utf8')
+  const markdown = source.replace(/^\{\{(\w+)\}\}$/gm, (_, part) => {
+    const text = PARTS[part]?.()
+    if (text === undefined) throw new Error(`${file} names a part that does not exist: ${part}`)
+    return text
+  })
+  const [, title, description] = /^# (.+)\n\n((?:.+\n)+)/.exec(markdown) ?? []
+  if (title === undefined || description === undefined)
+    throw new Error(`${file} does not start with a title and a paragraph`)
+  const path = name === 'index' ? '/docs' : `/docs/${name}`
+  return { name, path, title, description: plainOf(description), markdown }
+}
+
+const plainOf = (markdown: string) =>
+  markdown
+    .replace(/\[([^\]]*)\]\([^)]*\)|[`*]/g, '$1')
+    .replace(/\s+/g, ' ')
+    .trim()
+
+/** What the code knows better than a guide: `{{codes}}` in a line of its own. */
+const PARTS: Record<string, () => string> = {
+  codes: () =>
+    Object.entries(Object.groupBy(Object.entries(catalogue), ([, [, category]]) => category))
+      .map(([category, rows = []]) => [`## Category ${category}`, ...rows.map(sectionOfCode)].join('\n\n'))
+      .join('\n\n'),
+  limits: () => {
+    const limits = readLimits({}, [])
+    const names = Object.keys(COUNTED).filter((name): name is keyof Limits => name in COUNTED)
+    const rows = names.map((name) => [limits[name].name, rateOf(limits[name]), COUNTED[name]])
+    return toTable(['limit', 'default', 'counts'], rows)
+  },
+  roles: () => {
+    const rows = Object.entries(ROLE_PERMISSIONS).map(([role, permissions]) => [role, inCode(permissions)])
+    return toTable(['role', 'permissions'], rows)
+  },
+  actions: () => toTable(['action', 'meaning'], Object.entries(ACTIONS)),
+  programs: () =>
+    EXAMPLES.map(({ language, file, run, write }) => {
+      const code = write({ companyId: COMPANY, url: `${ORIGIN}/api/events/ingest` })
+      const heading = `### ${language}\n\nSave this as \`${file}\`, then run \`SIGNING_SECRET=whsec_… ${run}\`.`
+      return `${heading}\n\n\`\`\`${LANGUAGES[language]}\n${code}\`\`\``
+    }).join('\n\n'),
+}
+const inCode = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(' ')
+/** The first column is code. */
+const toTable = (head: string[], rows: string[][]) =>
+  [head, head.map(() => '---'), ...rows.map(([code = '', ...cells]) => [inCode([code]), ...cells])]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n')
+const COMPANY = '01890a5d-ac96-774b-bcce-b302099a8057'
+const LANGUAGES: Record<string, string> = { curl: 'sh', Node: 'js', Python: 'py', Go: 'go' }
+
+function sectionOfCode([code, [status, , title]]: [string, (typeof catalogue)[ProblemCode]]): string {
+  return `### ${code}\n\n**${status} ${title}.** ${CODES[code as ProblemCode]}`
+}
+
+const escapeHtml = (text: string) => text.replace(/[&<>"]/g, (one) => `&#${one.charCodeAt(0)};`)
+const idOf = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\w]+/g, '-')
+    .replace(/^-|-$/g, '')
+
+/** Headings can be linked to, and code can be scrolled by keyboard. */
+const marked = new Marked({
+  renderer: {
+    heading({ text, tokens, depth }) {
+      const inner = this.parser.parseInline(tokens)
+      if (depth === 1) return `<h1>${inner}</h1>`
+      const id = idOf(plainOf(text))
+      return `<h${depth} id="${id}"><a href="#${id}">${inner}</a></h${depth}>`
+    },
+    code: ({ text }) => `<div class="example"><pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>`,
+  },
 })
+
+function pageOf(guide: Guide, guides: Guide[], headOf: (head: Head) => string, mark: string): string {
+  const { title, description } = guide
+  return `<!doctype html>
+<html lang="en">
+<head>
+${headOf({ title: `${title} – gatehouse docs`, description })}
+</head>
+<body class="docs">
+<a class="skip" href="#content">Skip to content</a>
+<header class="bar">
+<p class="brand"><a href="/docs"><svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">${mark}</svg> gatehouse docs</a></p>
+<button type="button" class="small" popovertarget="guides">Menu</button>
+<a class="who" href="/">Sign in</a>
+</header>
+${navigationOf(guide, guides)}
+${articleOf(guide, guides)}
+</body>
+</html>
+`
+}
+
+/** A popover on small screens, which CSS shows in place on large ones. */
+function navigationOf({ path: current }: Guide, guides: Guide[]): string {
+  const link = ({ path, title }: Guide) =>
+    `<li><a href="${path}"${path === current ? ' aria-current="page"' : ''}>${title}</a></li>`
+  const sections = Object.entries(SECTIONS).map(([section, names]) => {
+    const links = guides.filter(({ name }) => names.includes(name)).map(link)
+    return `<p>${section}</p>\n<ul>${links.join('')}</ul>`
+  })
+  return `<nav id="guides" popover aria-label="Guides">\n${sections.join('\n')}\n</nav>`
+}
+
+function articleOf({ name, markdown }: Guide, guides: Guide[]): string {
+  const headings = [...markdown.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^## (.+)$/gm)].map(
+    ([, text = '']) => text,
+  )
+  const toc = headings.map(
+    (text) => `<li><a href="#${idOf(plainOf(text))}">${marked.parseInline(text)}</a></li>`,
+  )
+  const at = NAMES.indexOf(name)
+  const turns = [
+    ['prev', 'Previous', guides[at - 1]],
+    ['next', 'Next', guides[at + 1]],
+  ] as const
+  const links = turns.flatMap(([rel, label, to]) =>
+    to ? [`<a rel="${rel}" href="${to.path}"><span>${label}</span> ${to.title}</a>`] : [],
+  )
+  return `<main id="content" class="guide">
+${marked.parse(markdown)}
+<footer>${links.join('')}</footer>
+</main>
+<nav class="toc" aria-label="On this page">${toc.length > 1 ? `<p>On this page</p>\n<ul>${toc.join('')}</ul>` : ''}</nav>`
+}

@@ -23,7 +23,7 @@ const PARTS = [
   'package-lock.json',
   'package.json',
   // Without test programs and examples.
-  ...['admin', 'admin.ts', 'build.ts', 'start', 'with-node'].map((name) => `scripts/${name}`),
+  ...['admin', 'admin.ts', 'build.ts', 'docs.ts', 'start', 'with-node'].map((name) => `scripts/${name}`),
   'src',
   'tsconfig.json',
 ]

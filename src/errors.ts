@@ -184,6 +184,12 @@ export const ProblemReply = Type.Object(
         'invalid_client',
       ),
     ),
+    help: Type.Optional(
+      text(
+        'Documentation of the code; absent if the deployment serves no pages',
+        'https://auth.example.com/docs/errors#invalid_request',
+      ),
+    ),
     requestId: text('ID of the request in the log', '01890a5d-ac96-774b-bcce-b302099a8057'),
     reason: Type.Optional(
       Type.Unsafe<EndReason>({
@@ -241,7 +247,8 @@ export const ProblemReply = Type.Object(
   { $id: 'Problem', description: 'Problem details (RFC 9457)' },
 )
 
-export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
+/** `docsUrl` is undefined if the deployment serves no pages. */
+export function toReply(problem: Problem, requestId: string, docsUrl?: string): Static<typeof ProblemReply> {
   const [, category, title] = catalogue[problem.code]
   const { reason, error, errors, secondFactor, oldest } = problem.extras
   return {
@@ -251,6 +258,7 @@ export function toReply(problem: Problem, requestId: string): Static<typeof Prob
     detail: problem.message,
     category,
     code: problem.code,
+    ...(docsUrl && { help: `${docsUrl}/errors#${problem.code}` }),
     ...(error && { error }),
     requestId,
     ...(reason && { reason }),

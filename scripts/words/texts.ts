@@ -32,7 +32,9 @@ const blank = (code: string) => `…${breaks(code)}`
 
 /** The text of each kind in a file. Everything else is reduced to its line breaks, so that line numbers match. */
 export function textsOf(file: string, source: string): [kind: string, text: string][] {
-  if (file.endsWith('.md')) return [[file, source.replace(CODE, blank).replace(INDENTED_CODE, blank)]]
+  const isGuide = file.startsWith('src/pages/docs/')
+  if (file.endsWith('.md'))
+    return [[isGuide ? 'guides' : file, source.replace(CODE, blank).replace(INDENTED_CODE, blank)]]
   const spans = (/\.tsx?$/.test(file) ? spansOfTypeScript : spansOfLines)(file, source)
   spans.sort((one, other) => one.start - other.start)
   return [...new Set(spans.map(({ kind }) => kind))].map((kind) => {

@@ -18,6 +18,7 @@ export interface AnswerOptions {
   system: System
   commonHeaders(requestId: string, origin: string | undefined): OutgoingHttpHeaders
   log(): { info(line: object): void }
+  docsUrl: string | undefined
 }
 
 interface Answers {
@@ -60,7 +61,7 @@ export function refuse(
   socket: Duplex,
   problem: Problem,
   { lingerMs, origin }: { lingerMs: number; origin?: string | undefined },
-  { system, commonHeaders, log }: AnswerOptions,
+  { system, commonHeaders, log, docsUrl }: AnswerOptions,
 ): void {
   // The last response was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
@@ -68,7 +69,7 @@ export function refuse(
   const requestId = newId(system)
   const status = statusOf(problem.code)
   log().info({ requestId, status, ipAddress, code: problem.code })
-  const body = JSON.stringify(toReply(problem, requestId))
+  const body = JSON.stringify(toReply(problem, requestId, docsUrl))
   const headers: OutgoingHttpHeaders = {
     ...commonHeaders(requestId, origin),
     'content-type': 'application/problem+json; charset=utf-8',

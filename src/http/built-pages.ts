@@ -9,7 +9,18 @@ const PROJECT = resolve(import.meta.dirname, '../..')
 export const PAGE_SOURCES = join(PROJECT, 'src/pages')
 export const BUILDS = join(PROJECT, 'dist')
 // package.json has the exact versions of packages.
-const OTHER_SOURCES = ['scripts/build.ts', 'package.json', 'tsconfig.json'].map((path) => join(PROJECT, path))
+const OTHER_SOURCES = [
+  ...['scripts/build.ts', 'scripts/docs.ts', 'package.json', 'tsconfig.json'],
+  // Parts of the guides.
+  ...[
+    'CHANGELOG.md',
+    'src/errors.ts',
+    'src/config/limits.ts',
+    'src/audit/entry.ts',
+    'src/company/account.ts',
+    'src/http/openapi/codes.ts',
+  ],
+].map((path) => join(PROJECT, path))
 
 export class PagesError extends Error {}
 
@@ -31,7 +42,7 @@ async function findBuild(): Promise<string> {
 
 export async function buildFolder(): Promise<string> {
   const entries = await readdir(PAGE_SOURCES, { recursive: true })
-  const names = entries.filter((name) => /\.(?:tsx?|css|json)$/.test(name)).sort()
+  const names = entries.filter((name) => /\.(?:tsx?|css|json|md)$/.test(name)).sort()
   const hash = createHash('sha256')
   for (const path of [...names.map((name) => join(PAGE_SOURCES, name)), ...OTHER_SOURCES]) {
     const ofFile = createHash('sha256').update(await readFile(path))

@@ -67,6 +67,7 @@ interface AppOptions extends HttpOptions {
 async function createApp({ isPublic, ...options }: AppOptions) {
   const { config, system, registry, logStream, measures, budget, answerWithinMs } = options
   const { dashboardOrigins, hasPages } = isPublic ? config : { dashboardOrigins: [], hasPages: false }
+  const docsUrl = config.hasPages ? `${config.publicUrl}/docs` : undefined
   const commonHeaders = await createCommonHeaders(dashboardOrigins)
   const isTrusted = createTrust(config.trustProxy)
   const app = fastify({
@@ -79,7 +80,10 @@ async function createApp({ isPublic, ...options }: AppOptions) {
     // A busy machine starts slowly, and all waits have their own bounds.
     pluginTimeout: 60_000,
     serverFactory: (handle): Server =>
-      serve(handle, { system, registry, commonHeaders, log: (): FastifyBaseLogger => app.log, isPublic }),
+      serve(handle, {
+        ...{ system, registry, commonHeaders, docsUrl, isPublic },
+        log: (): FastifyBaseLogger => app.log,
+      }),
     trustProxy: isPublic && isTrusted,
     // edge/refusals.ts does this.
     clientErrorHandler: () => {},
@@ -95,7 +99,7 @@ async function createApp({ isPublic, ...options }: AppOptions) {
 
   await app.register(observePlugin, { measures })
   // Before the preflight route: a route uses the error handler that is set when it is added.
-  await app.register(problemsPlugin)
+  await app.register(problemsPlugin, { docsUrl })
   await app.register(headersPlugin, { commonHeaders, dashboardOrigins })
   await app.register(deadlinePlugin, { answerWithinMs })
   await app.register(noticesPlugin, { system })

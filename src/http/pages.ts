@@ -22,9 +22,12 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ')
 const OF_PAGE = { 'content-security-policy': POLICY }
-
 /** For password managers (W3C, A Well-Known URL for Changing Passwords), and for a path of earlier releases. */
-const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
+const REDIRECTS = {
+  '/.well-known/change-password': '/account',
+  '/security': '/company',
+  '/docs/': '/docs',
+}
 
 async function files(app: FastifyInstance): Promise<void> {
   await app.register(fastifyStatic, {
@@ -44,13 +47,21 @@ async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[
     // Not permanent: the previous release has a page there.
     app.get(path, { schema }, async (_request, reply) => reply.headers(OF_PAGE).redirect(page, 302))
   }
-  const names = await readdir(join(await findPages(), 'assets'))
-  for (const name of names.filter((name) => !/\.(?:br|gz)$/.test(name))) {
+  for (const name of await listBuilt('docs')) {
+    const path = `/docs/${name}`.replace(/(?:\/index)?\.html$/, '')
+    app.get(path, { schema }, async (request, reply) => send(request, reply.headers(OF_PAGE), `docs/${name}`))
+  }
+  for (const name of await listBuilt('assets')) {
     app.get(`/assets/${name}`, { schema, onSend: nameScripts }, async (request, reply) => {
       reply.header('cache-control', 'public, max-age=31536000, immutable')
       return send(request, reply, `assets/${name}`)
     })
   }
+}
+
+async function listBuilt(folder: string): Promise<string[]> {
+  const names = await readdir(join(await findPages(), folder))
+  return names.filter((name) => !/\.(?:br|gz)$/.test(name))
 }
 
 export async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

@@ -3,7 +3,11 @@ import fp from 'fastify-plugin'
 import { isUnavailable } from '../database/faults.ts'
 import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
 
-async function plugin(app: FastifyInstance): Promise<void> {
+interface Options {
+  docsUrl: string | undefined
+}
+
+async function plugin(app: FastifyInstance, { docsUrl }: Options): Promise<void> {
   app.setErrorHandler(async (error, request, reply) => {
     const isCutOff = request.raw.destroyed && !request.raw.complete
     const met = isCutOff
@@ -15,7 +19,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
     // A refused credential can be a guess. Sign-in and signatures have their own counters.
     const isCounted = category === 'authentication' && !OWN_COUNTERS.has(met.code)
     const problem = isCounted ? await app.limits.refusal(request).then(() => met, toProblem) : met
-    return sendProblem(problem, request, reply)
+    return sendProblem(problem, request, reply, docsUrl)
   })
 }
 
@@ -29,7 +33,12 @@ function logFault(request: FastifyRequest, level: 'warn' | 'error', { code, caus
   request.log[level]({ requestId: request.id, err: cause }, code)
 }
 
-function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function sendProblem(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  docsUrl: string | undefined,
+): FastifyReply {
   const { code, message, extras } = problem
   const { reason, limit, logContext, retryAfterSeconds, headers = {} } = extras
   Object.assign(request.logContext, logContext, { code }, reason && { reason })
@@ -41,7 +50,7 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
   if (status === 401) reply.header('www-authenticate', challenge(code, message))
   if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds)
   reply.headers(headers).code(status).type('application/problem+json; charset=utf-8')
-  return reply.send(toReply(problem, request.id))
+  return reply.send(toReply(problem, request.id, docsUrl))
 }
 
 const WITHOUT_TOKEN = new Set<ProblemCode>([

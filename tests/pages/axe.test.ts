@@ -71,7 +71,7 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
 }
 
 /** The vertical position of each link in the navigation. */
-const TOPS = "[...document.querySelectorAll('nav a')].map((link) => link.getBoundingClientRect().top)"
+const TOPS = "[...document.querySelectorAll('.bar nav a')].map((link) => link.getBoundingClientRect().top)"
 
 /** 320 px is a 1280 px window at 400%. The last size doubles the text, and the next steps run there. */
 const SIZES = [...[1280, 768, 360, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
@@ -124,6 +124,17 @@ test('each page passes axe, small windows, and large text (WCAG 1.4.4, 1.4.10)',
   await visit(page, SIGNED_IN, look)
   await signOut(page)
   await visitSteps(page, look)
+  expectNothing()
+})
+
+test('each guide passes axe, small windows, and large text (WCAG 1.4.4, 1.4.10)', async () => {
+  const { page } = await openPage(LIGHT)
+  const { look, expectNothing } = openEyes(page)
+  await page.goto('/docs')
+  const paths = await page.evaluate<string[]>(
+    "[...document.querySelectorAll('#guides a')].map((a) => a.pathname)",
+  )
+  await visit(page, paths, look)
   expectNothing()
 })
 

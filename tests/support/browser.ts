@@ -162,10 +162,11 @@ async function openBrowser(origin: string) {
       if (!request.url().startsWith(origin) && !/^(?:data|blob):/.test(request.url()))
         faults.push(request.url())
     })
-    // Only files may be cached, because they are the same for everyone.
+    // Only files and the OpenAPI document may be cached, because they are the same for everyone.
     page.on('response', (response) => {
-      const isKept = response.headers()['cache-control'] !== 'no-store'
-      if (isKept && !response.url().startsWith(`${origin}/assets/`)) faults.push(`kept: ${response.url()}`)
+      const isKept = response.headers()['cache-control'] !== 'no-store' && !response.url().startsWith('blob:')
+      if (isKept && !/^\/(?:assets\/|api\/openapi\.json$)/.test(new URL(response.url()).pathname))
+        faults.push(`kept: ${response.url()}`)
     })
     return { page, context }
   }

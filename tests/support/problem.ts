@@ -11,6 +11,7 @@ export function expectProblem(
   expect(problem).toEqual({
     type: `urn:gatehouse:problem:${problem.code}`,
     title: expect.stringMatching(/\S/),
+    help: expect.stringMatching(`/docs/errors#${problem.code}$`),
     status,
     detail: expect.stringMatching(/\S/),
     category: expect.stringMatching(

@@ -117,8 +117,16 @@ function SignIn({ session }: { session: Session }) {
             minutes.
           </p>
         </dd>
-        <dt>API reference</dt>
+        <dt>Documentation</dt>
         <dd>
+          <a href="/docs" target="_blank" rel="noopener">
+            Guides
+          </a>
+          ,{' '}
+          <a href="/docs/reference" target="_blank" rel="noopener">
+            API reference
+          </a>
+          , and{' '}
           <a href="/api/openapi.json" target="_blank" rel="noopener">
             openapi.json
           </a>

@@ -1,0 +1,58 @@
+import type { ComponentChild } from 'preact'
+import { useId, useRef, useState } from 'preact/hooks'
+import { CopyButton } from './parts.tsx'
+
+interface Code {
+  language: string
+  source: string
+  /** Above the code. */
+  lead?: ComponentChild
+}
+
+/** Code in several languages, in tabs (WAI-ARIA tabs pattern). `labelledBy` is the ID of a heading. */
+export function CodeTabs({ codes, labelledBy }: { codes: Code[]; labelledBy: string }) {
+  const [at, setAt] = useState(0)
+  const tabs = useRef<HTMLDivElement>(null)
+  const id = useId()
+  const { source = '', lead } = codes[at] ?? {}
+
+  function move(event: KeyboardEvent): void {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    if (step === undefined) return
+    const next = (at + step + codes.length) % codes.length
+    setAt(next)
+    tabs.current?.querySelectorAll('button')[next]?.focus()
+  }
+
+  return (
+    <>
+      <div class="tabs" role="tablist" aria-labelledby={labelledBy} ref={tabs} onKeyDown={move}>
+        {codes.map(({ language }, index) => (
+          <button
+            key={language}
+            type="button"
+            class="tab"
+            role="tab"
+            id={`${id}-${language}`}
+            aria-controls={id}
+            aria-selected={index === at}
+            tabIndex={index === at ? 0 : -1}
+            onClick={() => setAt(index)}
+          >
+            {language}
+          </button>
+        ))}
+      </div>
+      <div class="panel" role="tabpanel" id={id} aria-labelledby={`${id}-${codes[at]?.language}`}>
+        {lead}
+        <div class="example">
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
+          <pre tabIndex={0}>
+            <code>{source}</code>
+          </pre>
+          <CopyButton text={source} what="the code" />
+        </div>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,118 @@
+import { EXAMPLES } from '../signed-in/example-programs.ts'
+import type { Api, Operation } from './api.ts'
+
+/** Code for an operation of the OpenAPI document, in four languages. Each uses only its language's standard library. */
+
+interface Sample {
+  language: string
+  source: string
+}
+
+interface Request {
+  method: string
+  url: string
+  /** The environment variable with the token. */
+  token: 'ACCESS_TOKEN' | 'REFRESH_TOKEN' | undefined
+  /** JSON. */
+  body: string | undefined
+}
+
+export function samplesOf({ servers }: Api, path: string, method: string, operation: Operation): Sample[] {
+  const { security, parameters = [], requestBody } = operation
+  const [{ url: server }] = servers
+  const schemes = security.flatMap((one) => Object.keys(one))
+  const required = parameters.flatMap((one) => ('name' in one && one.required ? [one] : []))
+  if (schemes.includes('signature')) {
+    const companyId = String(required.find(({ name }) => name === 'x-company-id')?.example)
+    return EXAMPLES.map(({ language, write }) => ({
+      language,
+      source: write({ companyId, url: server + path }),
+    }))
+  }
+  const filled = required.reduce(
+    (text, { name, example }) => text.replace(`{${name}}`, String(example)),
+    path,
+  )
+  const json = requestBody?.content['application/json']?.example
+  const ofSession = schemes.length > 0 ? 'ACCESS_TOKEN' : undefined
+  const request: Request = {
+    method: method.toUpperCase(),
+    url: server + filled,
+    token: schemes.includes('refreshToken') ? 'REFRESH_TOKEN' : ofSession,
+    body: json === undefined ? undefined : JSON.stringify(json, null, 2),
+  }
+  return [
+    { language: 'curl', source: inCurl(request) },
+    { language: 'Node', source: inNode(request) },
+    { language: 'Python', source: inPython(request) },
+    { language: 'Go', source: inGo(request) },
+  ]
+}
+
+function inCurl({ method, url, token, body }: Request): string {
+  const parts = [
+    method === (body === undefined ? 'GET' : 'POST') ? `curl ${url}` : `curl -X ${method} ${url}`,
+    ...(token ? [`-H "authorization: Bearer $${token}"`] : []),
+    ...(body === undefined
+      ? []
+      : ["-H 'content-type: application/json'", `-d '${body.replaceAll("'", "'\\''")}'`]),
+  ]
+  return parts.join(' \\\n  ')
+}
+
+function inNode({ method, url, token, body }: Request): string {
+  const headers = [
+    ...(token ? [`    authorization: \`Bearer \${process.env.${token}}\`,\n`] : []),
+    ...(body === undefined ? [] : ["    'content-type': 'application/json',\n"]),
+  ].join('')
+  const options = [
+    `  method: '${method}',\n`,
+    headers && `  headers: {\n${headers}  },\n`,
+    body === undefined ? '' : `  body: JSON.stringify(${body.replaceAll('\n', '\n  ')}),\n`,
+  ].join('')
+  return `const response = await fetch('${url}', {\n${options}})\nconsole.log(response.status, await response.text())\n`
+}
+
+function inPython({ method, url, token, body }: Request): string {
+  const headers = [
+    ...(token ? [`    "authorization": "Bearer " + os.environ["${token}"],\n`] : []),
+    ...(body === undefined ? [] : ['    "content-type": "application/json",\n']),
+  ].join('')
+  return `import ${token ? 'os, ' : ''}urllib.request
+
+request = urllib.request.Request("${url}", method="${method}"${headers && `, headers={\n${headers}}`})
+${body === undefined ? '' : `request.data = r"""${body}""".encode()\n`}with urllib.request.urlopen(request) as response:
+    print(response.status, response.read().decode())
+`
+}
+
+function inGo({ method, url, token, body }: Request): string {
+  const imports = [
+    'fmt',
+    'io',
+    'net/http',
+    ...(token ? ['os'] : []),
+    ...(body === undefined ? [] : ['strings']),
+  ]
+  const reader = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
+  const headers = [
+    token && `\trequest.Header.Set("authorization", "Bearer "+os.Getenv("${token}"))\n`,
+    body !== undefined && '\trequest.Header.Set("content-type", "application/json")\n',
+  ].filter(Boolean)
+  return `package main
+
+import (
+${imports.map((name) => `\t"${name}"`).join('\n')}
+)
+
+func main() {
+\trequest, _ := http.NewRequest("${method}", "${url}", ${reader})
+${headers.join('')}\tresponse, err := http.DefaultClient.Do(request)
+\tif err != nil {
+\t\tpanic(err)
+\t}
+\ttext, _ := io.ReadAll(response.Body)
+\tfmt.Println(response.StatusCode, string(text))
+}
+`
+}
