@@ -127,7 +127,8 @@ export function connect({
       idleTimeoutMillis: 60_000,
       keepAlive: true,
     })
-    pool.on('error', (error) => onIdleError?.(error))
+    // A database that stops can end connections that the pool is closing.
+    pool.on('error', (error) => pool.ending || onIdleError?.(error))
     const { options } = pool
     const dialect = new PostgresDialect({
       pool: { options, connect: () => acquire(pool, awaitAnswer), end: () => pool.end() },

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { toText } from './logs.ts'
 
 /** Log lines on standard output. A slow reader loses lines, but does not delay requests. */
 export interface LogStream {
@@ -6,6 +7,8 @@ export interface LogStream {
   flush(): void
   /** Resolves when the reader has taken all lines, or after a second. */
   end(): Promise<void>
+  /** Writes text for people from now on. The first lines wait for `flush`, so that a welcome can precede them. */
+  useText(): void
   readonly lost: number
 }
 
@@ -20,8 +23,11 @@ export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogSt
   if (out.isTTY) unblock(out)
   let block = ''
   let lost = 0
+  let isText = false
+  let waits = false
 
   function flush(): void {
+    waits = false
     if (block === '') return
     const lines = block
     out.write(lines, (error) => {
@@ -32,14 +38,14 @@ export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogSt
 
   // Without a listener, an error of the stream would end the process. `flush` counts the lines.
   out.on('error', () => {})
-  setInterval(flush, FLUSH_EVERY_MS).unref()
+  setInterval(() => waits || flush(), FLUSH_EVERY_MS).unref()
   return {
     write(lines) {
       if (out.writableLength + block.length > MAX_WAITING_CHARACTERS) {
         lost += countLines(lines)
         return
       }
-      block += lines
+      block += isText ? toText(lines) : lines
       if (block.length >= BLOCK_CHARACTERS) flush()
     },
     flush,
@@ -47,6 +53,10 @@ export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogSt
       flush()
       const taken = new Promise((resolve) => out.write('', resolve))
       await Promise.race([taken, sleep(END_MS, undefined, { ref: false })])
+    },
+    useText() {
+      isText = true
+      waits = true
     },
     get lost() {
       return lost

@@ -28,6 +28,27 @@ export function createLog(level: string, stream: DestinationStream): Log {
   return pino(logSettings(level), stream)
 }
 
+/** Text for people. A request becomes `12:00:00 POST /api/auth/login 401 5 ms invalid_credentials wrong_password`. */
+export function toText(lines: string): string {
+  return lines.replace(/^\{"level":.*$/gm, (line) => {
+    const { level, time, service, msg, err, ...fields } = JSON.parse(line)
+    const { method, route, status, ms, code, reason, limit } = fields
+    const request = [method, route, status, ms && `${Math.round(ms)} ms`, code, reason, limit]
+    const readable = Object.entries(fields).filter(([name]) => !name.endsWith('Id'))
+    const details = readable.map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+    const clock = new Date(time).toTimeString().slice(0, 8)
+    const severity = level >= 40 && pino.levels.labels[level]?.toUpperCase()
+    const cause = err
+      ? `\n  ${joinWords([err.type, err.code, err.constraint, err.message])}\n${err.stack}`
+      : ''
+    return joinWords([clock, severity, ...(msg ? [msg, ...details] : request)]) + cause
+  })
+}
+
+function joinWords(words: unknown[]): string {
+  return words.filter(Boolean).join(' ')
+}
+
 function describeError(error: unknown) {
   if (!(error instanceof Error)) return { type: typeof error, message: '', stack: '' }
   const code = codeOf(error)

@@ -70,6 +70,7 @@ async function run(system: System, logStream: LogStream, stop: Context['stop']):
     onIdleError: (error) => noteLostConnection(error),
     signal: stop.signal,
   })
+  if (!opened.config.databaseUrl) logStream.useText()
   const log = createLog(opened.config.logLevel, logStream)
   const context = { ...opened, system, logStream, log, stop }
   try {
@@ -127,8 +128,8 @@ async function startMachine(context: Context) {
     : await startServing({ ...context, registry })
   const background = startBackground({ ...context, registry, db })
   ops.serve(serving.isServing)
-  logStream.flush()
   if (demo) console.log(welcome(serving.url, demo))
+  logStream.flush()
   return {
     async drain() {
       ops.drain()

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { createLog, toText } from '../../src/http/logs.ts'
 import { type Line, linesAbout, linesOf } from '../support/log-lines.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
@@ -68,6 +69,20 @@ test.for(rows)(
     expect(await linesAbout(service, answer)).toEqual([line])
   },
 )
+
+test('log lines become readable text, with the reasons of refusals and the causes of errors', async () => {
+  const lines: string[] = []
+  const log = createLog('info', { write: (line) => lines.push(line) })
+  const answer = await service.login({ ...admin, password: 'wrong' })
+  log.info(Object((await linesAbout(service, answer))[0]))
+  log.info({ id: 7, mailId: 'a', to: 'a b' }, 'sent')
+  log.error({ err: Object.assign(new Error('no'), { code: 'ETIMEDOUT' }) }, 'failed')
+  const text = toText(lines.join('')).replaceAll(/^\d\d:\d\d:\d\d /gm, '')
+  const [request, sent, failed, cause, frame] = text.split('\n')
+  expect(request).toMatch(/^POST \/api\/auth\/login 401 \d+ ms invalid_credentials wrong_password$/)
+  expect([sent, failed, cause]).toEqual(['sent id=7 to="a b"', 'ERROR failed', '  Error ETIMEDOUT no'])
+  expect(frame).toMatch(/^ {4}at .*logs\.test\.ts/)
+})
 
 test('the log has one line about bytes that are not HTTP', async () => {
   const [answer] = await exchange(address, 'no HTTP\r\n\r\n')

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { findFreePort } from '../../src/process/listen.ts'
 import { INHERITED } from '../support/environment.ts'
 import { newDataDir, npmStart } from '../support/npm-start.ts'
@@ -16,11 +16,23 @@ const dataDir = await newDataDir()
 const port = await findFreePort({ host: '127.0.0.1', port: 0 })
 const { child, exit, output, untilReady } = npmStart(dataDir, ['npm', 'start'], { PORT: String(port) })
 
+afterAll(stop)
+
+async function stop(): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) process.kill(-(child.pid ?? 0), 'SIGTERM')
+  await exit
+}
+
+test('the first screen of npm start is the welcome', async () => {
+  await untilReady()
+  expect(
+    output()
+      .replaceAll(/^> .*$/gm, '')
+      .trim(),
+  ).toMatch(/^gatehouse listens at http/)
+})
+
 test('the API calls of README.md and scripts/walk.sh succeed after npm start', async () => {
-  onTestFinished(async () => {
-    process.kill(-(child.pid ?? 0), 'SIGTERM')
-    await exit
-  })
   await untilReady()
   const [exports = ''] = /^ *export BASE=.*$/m.exec(output()) ?? []
   const env = { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir }
@@ -42,4 +54,12 @@ test('the API calls of README.md and scripts/walk.sh succeed after npm start', a
     expect(said).toContain(part)
 
   expect(await paste('scripts/walk.sh')).toMatch(/\nThe walk is complete\.\n$/)
+})
+
+test('npm start logs a line of text for each request, without a warning, until it ends', async () => {
+  await untilReady()
+  await stop()
+  const [, log = ''] = output().split(/\n\n(?=[^\n]* Operations listener at )/)
+  for (const line of log.trim().split('\n')) expect(line).toMatch(/^\d\d:\d\d:\d\d (?!WARN|ERROR)\S/)
+  expect(log).toMatch(/ GET \/api\/auth\/session 401 \d+ ms session_ended logout\n/)
 })
