@@ -88,7 +88,7 @@ call 401 POST /auth/refresh -H "$(bearer "$SUCCESSOR")"
 
 step 'Register a company.'
 EMAIL=ada@acme.example
-PASSWORD='a password of her own'
+PASSWORD='correct horse battery staple'
 json 201 POST /auth/register \
   "{\"companyName\":\"Acme\",\"name\":\"Ada\",\"email\":\"$EMAIL\",\"password\":\"$PASSWORD\"}"
 json 200 POST /auth/verify-email "{\"token\":\"$(token verify "$EMAIL")\"}"
@@ -98,12 +98,12 @@ sign_in 200
 step 'Invite a colleague, who accepts.'
 json 201 POST /auth/invitations '{"email":"bob@acme.example","role":"analyst"}' -H "$(bearer "$ACCESS")"
 json 201 POST /auth/invitations/accept \
-  "{\"token\":\"$(token invitation bob@)\",\"name\":\"Bob\",\"password\":\"a password of his own\"}"
+  "{\"token\":\"$(token invitation bob@)\",\"name\":\"Bob\",\"password\":\"quiet lakes seldom freeze\"}"
 
 step 'Reset a password.'
 json 202 POST /auth/password/forgot "{\"company\":\"$COMPANY\",\"email\":\"bob@acme.example\"}"
 json 204 POST /auth/password/reset \
-  "{\"token\":\"$(token reset bob@)\",\"newPassword\":\"another password of his\"}"
+  "{\"token\":\"$(token reset bob@)\",\"newPassword\":\"tall ships leave at noon\"}"
 
 step 'Add a service account, and sign in as it.'
 json 201 POST /auth/members '{"name":"Billing worker","role":"developer"}' -H "$(bearer "$ACCESS")"

@@ -55,7 +55,7 @@ export const USER_COMMANDS: Commands = {
   },
   async [`user reset-second-factors ${USER}`](context, companyId, values) {
     const { userId } = await resetSecondFactors(context, companyId, userOf(values))
-    return { companyId, userId, status: 'reset; mail queued' }
+    return { companyId, userId, status: 'reset; email queued' }
   },
   async [`user delete ${USER}`](context, companyId, values) {
     const { userId } = await deleteUser(context, companyId, userOf(values))
@@ -63,6 +63,6 @@ export const USER_COMMANDS: Commands = {
   },
   async 'invite --company COMPANY --email E --role R'(context, companyId, { email = '', role = '' }) {
     const invited = await invite(context, companyId, { email, role })
-    return { companyId, ...invited, role, status: 'mail queued' }
+    return { companyId, ...invited, role, status: 'email queued' }
   },
 }

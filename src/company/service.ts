@@ -2,6 +2,7 @@ import type { Executor, Tx } from '../database/connect.ts'
 import { constraintOf } from '../database/faults.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
+import { PLANS, ROLES } from './account.ts'
 import * as repository from './repository.ts'
 
 /** Creates and changes companies and their users, in the caller's transaction. */
@@ -89,7 +90,7 @@ export function noSuchUser(): Problem {
 }
 
 function noSuchRole(): Problem {
-  return invalidField('role', 'must be one of admin, analyst, developer, viewer')
+  return invalidField('role', `must be one of ${ROLES.join(', ')}`)
 }
 
 export function alreadyMember(): Problem {
@@ -105,6 +106,6 @@ export function explainUnknownName(error: unknown): never {
   const constraint = constraintOf(error)
   if (constraint === 'users_role_fkey') throw noSuchRole()
   if (constraint === 'subscriptions_plan_fkey')
-    throw invalidField('plan', 'must be one of starter, growth, enterprise')
+    throw invalidField('plan', `must be one of ${PLANS.join(', ')}`)
   throw error
 }

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { isServiceLink, misspeltNames, readSecretFiles } from './files.ts'
+import { isServiceLink, misspelledNames, readSecretFiles } from './files.ts'
 import { FORMS, isBelow, list, mailDomainOf, originOf, toMasterKey, toSender, WITHOUT_TLS } from './forms.ts'
 import { excessiveLimits, LIMIT_VARIABLES, type Limits, readLimits, scaleLimits } from './limits.ts'
 import { productionFaults, REQUIRED } from './production.ts'
@@ -97,7 +97,7 @@ export function loadConfig(
   const values = { ...given, ...secrets }
   const faults = [...found, ...unread, ...faultsOf(values)]
   const limits = readLimits(env, faults)
-  const further = misspeltNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
+  const further = misspelledNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
   if (values['NODE_ENV'] === 'production') {
     further.push(
       ...productionFaults({ ...values, PGHOST: env['PGHOST'] }, required),

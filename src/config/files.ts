@@ -65,7 +65,7 @@ export function mergeVariables(below: NodeJS.Dict<string>, env: NodeJS.Dict<stri
 const MIN_LENGTH = 8
 
 /** Names that differ from a known one in one letter or in case. Other unknown names belong to other programs. */
-export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
+export function misspelledNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []
     const meant = known.filter((one) => name.toUpperCase() === one || isOneLetterAway(name, one))

@@ -36,11 +36,13 @@ export function createSealer(
     open(sealed: string, context: string): Buffer {
       const [id = '', encoded = '', algorithm = ALGORITHM] = sealed.split('.')
       if (algorithm !== ALGORITHM)
-        throw new DecryptionError(`a value is sealed by "${algorithm}", which this release does not support`)
+        throw new DecryptionError(
+          `a value is encrypted by "${algorithm}", which this release does not support`,
+        )
       const key = keys.get(id)
       if (!key)
         throw new DecryptionError(
-          `a value is sealed under the master key "${id}", which is not in MASTER_KEYS`,
+          `a value is encrypted under the master key "${id}", which is not in MASTER_KEYS`,
         )
       const bytes = Buffer.from(encoded, 'base64url')
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
@@ -51,7 +53,7 @@ export function createSealer(
         return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
       } catch (cause) {
         throw new DecryptionError(
-          `a value cannot be decrypted with the master key "${id}" in MASTER_KEYS: it was altered, or a different key had that ID when it was sealed`,
+          `a value cannot be decrypted with the master key "${id}" in MASTER_KEYS: it was altered, or a different key had that ID when it was encrypted`,
           { cause },
         )
       }

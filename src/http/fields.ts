@@ -59,7 +59,11 @@ export const Email = Type.String({
 })
 
 /** Bounds the work of crypto/password-policy.ts, which checks the length after NFC. */
-export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })
+export const Password = Type.String({
+  minLength: 1,
+  maxLength: 1024,
+  examples: ['correct horse battery staple'],
+})
 
 /** No pattern: a malformed token gets the same response as an invalid one. */
 export const linkToken = (prefix: 'verify' | 'reset' | 'invite' | 'confirm' | 'undo') =>

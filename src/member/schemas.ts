@@ -204,7 +204,7 @@ export const PasswordChangeBody = body('PasswordChangeBody', 'Current and new pa
   newPassword: field(
     Password,
     'New password, which must meet the rules for passwords',
-    'another password of hers',
+    'quiet lakes seldom freeze',
   ),
 })
 export const EmailChangeBody = body('EmailChangeBody', 'The new email address', {

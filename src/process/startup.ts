@@ -103,7 +103,7 @@ export function explain(error: unknown): string | null {
   ].some((known) => error instanceof known)
   if (isExplained) return error.message
   if (error instanceof DecryptionError) {
-    return `The secrets in the database cannot be decrypted: ${error.message}. Set the MASTER_KEYS that this database was created with.`
+    return `Cannot decrypt the secrets in the database: ${error.message}. Set MASTER_KEYS to the keys that encrypted them.`
   }
   const code = codeOf(error)
   if (code === 'ENOSPC') return `The disk is full: ${error.message}.`

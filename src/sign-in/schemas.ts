@@ -18,7 +18,7 @@ export const LoginBody = Type.Object(
     ...closed,
     title: 'LoginBody',
     description: 'Company, email, and password',
-    examples: [{ company: 'acme-4821', email: 'ada@acme.example', password: 'a password of her own' }],
+    examples: [{ company: 'acme-4821', email: 'ada@acme.example', password: 'correct horse battery staple' }],
   },
 )
 

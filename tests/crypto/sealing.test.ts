@@ -39,7 +39,7 @@ test('a sealed value opens only in its context and under its key (ASVS 11.3.3)',
   const impostor = createSealer([{ ...second, id: first.id }], randomBytes)
   expect(() => impostor.open(sealed, CONTEXT)).toThrow('it was altered, or a different key had that ID')
   expect(() => createSealer([second], randomBytes).open(sealed, CONTEXT)).toThrow(
-    'a value is sealed under the master key "first", which is not in MASTER_KEYS',
+    'a value is encrypted under the master key "first", which is not in MASTER_KEYS',
   )
 })
 
@@ -58,7 +58,7 @@ test('a sealed value names its algorithm, but opens without the name (ASVS 11.2.
   const sealed = sealer.seal(secret, CONTEXT)
   expect(sealed).toMatch(/^first\.[\w-]+\.A256GCM$/)
   const renamed = sealed.replace('A256GCM', 'A256CCM')
-  expect(() => sealer.open(renamed, CONTEXT)).toThrow('a value is sealed by "A256CCM"')
+  expect(() => sealer.open(renamed, CONTEXT)).toThrow('a value is encrypted by "A256CCM"')
   const earlier = putTogether(...takeApart(sealed))
   expect(earlier.split('.')).toHaveLength(2)
   expect(sealer.open(earlier, CONTEXT)).toEqual(secret)

@@ -13,7 +13,7 @@ const other = await service.addCompany()
 const { accessToken: token, refreshToken } = await service.loginAs(other)
 
 /** The password that the examples use. */
-const password = 'a password of her own'
+const password = 'correct horse battery staple'
 
 /** Issued by the service, a mailbox, or an authenticator, so no document can contain valid ones. */
 const ISSUED = ['/token', '/challenge', '/code', '/mailCode', '/response', '/querystring/cursor']

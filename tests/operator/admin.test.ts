@@ -38,7 +38,7 @@ test('user reset-second-factors helps users who lost theirs, even the last admin
   await users.set({ second_factors: ['totp'] }).execute()
   const of = `--company ${companyId} --email ${email}`
   expect((await admin(`user show ${of}`)).secondFactors).toEqual(['totp'])
-  const reset = { companyId, userId, status: 'reset; mail queued' }
+  const reset = { companyId, userId, status: 'reset; email queued' }
   expect(await admin(`user reset-second-factors ${of}`)).toEqual(reset)
   expect((await service.getSession({ token })).body.reason).toBe('ended_by_operator')
   expect((await service.login(person)).status).toBe(401)
@@ -207,7 +207,7 @@ test('sessions end ends all sessions of a user, a company, or everyone', async (
 test('invite queues an email to new addresses, and prune runs housekeeping', async () => {
   const { companyId, email } = await service.addCompany()
   const line = `invite --company ${companyId}`
-  const invited = { companyId, email: 'bob@new.example', role: 'developer', status: 'mail queued' }
+  const invited = { companyId, email: 'bob@new.example', role: 'developer', status: 'email queued' }
   expect(await admin(`${line} --email Bob@New.example --role developer`)).toEqual(invited)
   const mails = service.db.selectFrom('mail_outbox').selectAll().where('company_id', '=', companyId)
   const mail = { kind: 'invitation', recipient: 'bob@new.example', facts: { role: 'developer' } }

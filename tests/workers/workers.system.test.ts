@@ -228,5 +228,5 @@ test('workers that cannot start make the service exit with 1', async () => {
   const other = `other:${Buffer.alloc(32, 7).toString('base64')}`
   const service = await launch({ WORKERS: '2', MASTER_KEYS: other })
   expect(await service.exit).toEqual([1, null])
-  expect(service.output()).toContain('Set the MASTER_KEYS that this database was created with')
+  expect(service.output()).toContain('Set MASTER_KEYS to the keys that encrypted them')
 })
