@@ -7,7 +7,10 @@ import { startService } from '../../scripts/kit/service.ts'
 /** One of the instances that run at the same time, and requests to it. */
 export interface Side {
   name: string
-  /** Where it writes its emails. */
+  url: string
+  platformUrl: string
+  opsUrl: string
+  /** Where it writes its emails. Its log is next to it. */
   dataFolder: string
   /**
    * Sends a request, and returns its response. `expected` is its status and the code of an error. `|` separates
@@ -94,7 +97,7 @@ export async function startSide(
     const [, cookie] = /__Host-session=([^;]+)/.exec(answer.cookies.join()) ?? []
     return { ...reply, ...(cookie && { cookie }) }
   }
-  return { name, dataFolder, ask }
+  return { ...service, name, dataFolder, ask }
 }
 
 function credentialOf({ accessToken, cookie }: Pick<Reply, 'accessToken' | 'cookie'> = {}) {
