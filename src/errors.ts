@@ -124,6 +124,9 @@ export function invalidField(field: string, message: string, detail = sentenceOf
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
+/** A field error that pages recognize. */
+export const EMAIL_TAKEN = 'is for an email address that another member already uses'
+
 function sentenceOf(field: string, message: string): string {
   return `"${field.split('/').at(-1)}" ${message}.`
 }

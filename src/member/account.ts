@@ -6,7 +6,7 @@ import { updateUser } from '../company/repository.ts'
 import { changeUser } from '../company/service.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
-import { invalidField, Problem } from '../errors.ts'
+import { EMAIL_TAKEN, invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { byNetwork, type Received } from '../limits/client.ts'
 import { deleteUnsentUndos } from '../mail/repository.ts'
@@ -149,7 +149,7 @@ export async function confirmEmailChange(context: Context, token: string, receiv
 async function unlessOwned<Result>(change: Promise<Result>): Promise<Result> {
   return await change.catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error
-    throw invalidField('token', 'is for an email address that another member already uses')
+    throw invalidField('token', EMAIL_TAKEN)
   })
 }
 

@@ -25,7 +25,7 @@ const NAMES = [
 type FieldName = (typeof NAMES)[number]
 /** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */
 export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
-/** The service's message for a missing field. */
+/** The fault of an empty field, which is found before anything is sent. */
 const MISSING = 'is missing'
 /** Empty for fields that the form does not have. */
 export type Values = Readonly<Record<FieldName, string>>

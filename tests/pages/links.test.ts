@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { go, heading, openPages, press, say, signIn, submit, tracesIn } from '../support/browser.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
 import { NEW_PASSWORD, PASSWORD, type Person } from '../support/test-service.ts'
 import { signOut, useFactors } from './factor-steps.ts'
 
@@ -43,6 +44,19 @@ test('a used or unknown link is reported before anything is typed', async () => 
   await loaded
   await submit(page, { 'New password': PASSWORD }, 'Change password')
   await heading(page, 'Developer settings')
+})
+
+test('a confirmation link shows that a colleague already uses the email', async () => {
+  const [admin, newEmail] = [await service.addCompany(), 'wanted@company.example']
+  const { accessToken: token } = await service.loginAs(admin)
+  const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+  await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
+  const { token: link } = await mailbox.mailTo(newEmail)
+  await service.addUser(admin, 'viewer', { email: newEmail })
+  const { page } = await openPage()
+  await page.goto(`/confirm-email#token=${link}`)
+  await press(page, 'Use this email')
+  await say(page, 'Someone else in your company already uses this email. Choose a different one.')
 })
 
 test('a link names a different signed-in user and asks before it acts', async () => {

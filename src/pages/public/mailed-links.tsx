@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
 import type { Company } from '../remembered.ts'
@@ -23,11 +24,14 @@ const DEAD_LINK = 'This link has expired, was already used, or was replaced by a
 const NO_LINK = 'Open the link in the email again.'
 const TAKEN = 'Someone else in your company already uses this email. Choose a different one.'
 
+/** The service's text. The compiler compares them. */
+const OF_SERVICE: typeof EMAIL_TAKEN = 'is for an email address that another member already uses'
+
 /** Rethrows errors, with messages about the link if its token is at fault. */
 export function explain(token: string, advice: string, taken = TAKEN) {
   return (error: unknown): never => {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
-    const isTaken = error.fields['token'].includes('member')
+    const isTaken = error.fields['token'] === OF_SERVICE
     const message = token === '' ? NO_LINK : isTaken ? taken : `${DEAD_LINK} ${advice}`
     throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message)
   }
