@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { decode, partsOf } from '../support/forge.ts'
 import { useSharedService } from '../support/test-service.ts'
 
-/** The contents of the key set and of tokens. http/guide.test.ts verifies tokens offline. */
+/** The contents of the key set and of tokens. http/docs.test.ts verifies tokens offline. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
