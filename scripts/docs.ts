@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Marked } from 'marked'
+import { Marked, type RendererObject } from 'marked'
 import { ACTIONS } from '../src/audit/entry.ts'
 import { ROLE_PERMISSIONS } from '../src/company/account.ts'
 import { COUNTED, type Limits, readLimits } from '../src/config/limits.ts'
@@ -79,7 +79,9 @@ const plainOf = (markdown: string) =>
 const PARTS: Record<string, () => string> = {
   codes: () =>
     Object.entries(Object.groupBy(Object.entries(catalogue), ([, [, category]]) => category))
-      .map(([category, rows = []]) => [`## Category ${category}`, ...rows.map(sectionOfCode)].join('\n\n'))
+      .map(([category, rows = []]) =>
+        [`## ${titleOf(category)} errors`, ...rows.map(sectionOfCode)].join('\n\n'),
+      )
       .join('\n\n'),
   limits: () => {
     const limits = readLimits({}, [])
@@ -99,6 +101,7 @@ const PARTS: Record<string, () => string> = {
       return `${heading}\n\n\`\`\`${LANGUAGES[language]}\n${code}\`\`\``
     }).join('\n\n'),
 }
+const titleOf = (category: string) => category.replace(/^./, (letter) => letter.toUpperCase())
 const inCode = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(' ')
 /** The first column is code. */
 const toTable = (head: string[], rows: string[][]) =>
@@ -114,23 +117,28 @@ function sectionOfCode([code, [status, , title]]: [string, (typeof catalogue)[Pr
 
 const escapeHtml = (text: string) => text.replace(/[&<>"]/g, (one) => `&#${one.charCodeAt(0)};`)
 const idOf = (heading: string) =>
-  heading
+  plainOf(heading)
     .toLowerCase()
     .replace(/[^\w]+/g, '-')
     .replace(/^-|-$/g, '')
 
 /** Headings can be linked to, and code can be scrolled by keyboard. */
-const marked = new Marked({
-  renderer: {
+function toHtml(markdown: string): string {
+  const used = new Set<string>()
+  const renderer: RendererObject = {
     heading({ text, tokens, depth }) {
       const inner = this.parser.parseInline(tokens)
       if (depth === 1) return `<h1>${inner}</h1>`
-      const id = idOf(plainOf(text))
+      let id = idOf(text)
+      // The changelog repeats headings.
+      while (used.has(id)) id += '-'
+      used.add(id)
       return `<h${depth} id="${id}"><a href="#${id}">${inner}</a></h${depth}>`
     },
     code: ({ text }) => `<div class="example"><pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>`,
-  },
-})
+  }
+  return new Marked({ renderer }).parse(markdown, { async: false })
+}
 
 function pageOf(guide: Guide, guides: Guide[], headOf: (head: Head) => string, mark: string): string {
   const { title, description } = guide
@@ -168,9 +176,7 @@ function articleOf({ name, markdown }: Guide, guides: Guide[]): string {
   const headings = [...markdown.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^## (.+)$/gm)].map(
     ([, text = '']) => text,
   )
-  const toc = headings.map(
-    (text) => `<li><a href="#${idOf(plainOf(text))}">${marked.parseInline(text)}</a></li>`,
-  )
+  const toc = headings.map((text) => `<li><a href="#${idOf(text)}">${plainOf(text)}</a></li>`)
   const at = NAMES.indexOf(name)
   const turns = [
     ['prev', 'Previous', guides[at - 1]],
@@ -180,7 +186,7 @@ function articleOf({ name, markdown }: Guide, guides: Guide[]): string {
     to ? [`<a rel="${rel}" href="${to.path}"><span>${label}</span> ${to.title}</a>`] : [],
   )
   return `<main id="content" class="guide">
-${marked.parse(markdown)}
+${toHtml(markdown)}
 <footer>${links.join('')}</footer>
 </main>
 <nav class="toc" aria-label="On this page">${toc.length > 1 ? `<p>On this page</p>\n<ul>${toc.join('')}</ul>` : ''}</nav>`

@@ -55,12 +55,12 @@ ${listens}
   email     ${email}
   password  ${password}
 
-For the API calls in README.md, and for scripts/walk.sh:
-
-  export BASE=${url}/api COMPANY=${company} EMAIL=${email} PASSWORD=${password}
-
 Sign in with this password at:
 
   ${url}/sign-in#company=${company}&email=${encodeURIComponent(email)}
+
+For the API calls in README.md and scripts/walk.sh, paste this line. The guides are at ${url}/docs.
+
+  export BASE=${url}/api COMPANY=${company} EMAIL=${email} PASSWORD=${password}
 `
 }
