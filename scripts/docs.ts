@@ -47,7 +47,8 @@ export async function renderDocs(
     pageOf(guide, guides, headOf, mark),
   ])
   const texts = guides.map(({ path, markdown }) => `<!-- ${ORIGIN}${path} -->\n\n${markdown.trim()}\n`)
-  return [...pages, ['docs/llms.txt', texts.join('\n')] as const].map(([path, text]) => [
+  const lead = `# gatehouse docs\n\nIn this text, ${ORIGIN} stands for the origin of the deployment.\n\n`
+  return [...pages, ['docs/llms.txt', lead + texts.join('\n')] as const].map(([path, text]) => [
     path,
     Buffer.from(text),
   ])

@@ -7,7 +7,7 @@ import { Webhook } from 'standardwebhooks'
  */
 
 const { BASE = 'http://127.0.0.1:3000/api', COMPANY_ID, SIGNING_SECRET } = process.env
-if (!COMPANY_ID || !SIGNING_SECRET) {
+if (!COMPANY_ID || !SIGNING_SECRET?.startsWith('whsec_')) {
   console.error(
     'Set COMPANY_ID and SIGNING_SECRET (whsec_…) in the environment. To use a different service, also set BASE.',
   )

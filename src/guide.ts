@@ -60,7 +60,7 @@ If a request has an \`Authorization\` header, its cookie is ignored.
 
 The service reads a user's rights from the database on every request. A logout, a disabled user, or a replaced secret takes
 effect on the next request. If you retry a refresh with the same \`Idempotency-Key\` within
-${inWords(config.idempotencyWindowSeconds)}, you get the same new tokens. Any other second use of a refresh token ends its session.
+${inWords(config.idempotencyWindowSeconds)}, you get the same new refresh token. Any other second use of a refresh token ends its session.
 Within ${inWords(config.refreshRaceSeconds)} of the first use, it only fails.
 
 ## Second factors

@@ -40,14 +40,14 @@ test('the API calls of README.md and scripts/walk.sh succeed after npm start', a
     (await promisify(execFile)('sh', ['-euc', `${exports}\n${text}`], { cwd: PROJECT, env })).stdout
 
   const [, section = ''] = readme.split('\n## Use the API\n')
-  const [calls = ''] = section.split('\n### ')
+  const [calls = ''] = section.split('\n## ')
   const blocks = [...calls.matchAll(/^```sh\n([\s\S]+?)^```/gm)].map(([, block]) => block)
   expect(blocks).toHaveLength(5)
   const said = await paste(blocks.join(''))
   const parts = [
     '"tokenType":"Bearer"',
     '\n{"session":{',
-    '}{"accessToken":',
+    '}\n{"accessToken":',
     '202 {"accepted":1,"duplicates":0}',
   ]
   for (const part of [...parts, '204\n{"type":"urn:gatehouse:problem:session_ended"'])

@@ -33,8 +33,8 @@ test.for(['v9.9.9', 'v22.23.1', 'v23.11.1', 'v26.5.0', 'v24.18.0-rc.1'])(
       code: 1,
       stdout: '',
       stderr:
-        `Node ${version} is not supported. Run \`npm ci\` to get the release that the project pins, or install ` +
-        `Node ${line22}, ${line24}, or ${line26}, or a newer release of one of these lines.\n`,
+        `Node ${version} is not supported. Install Node ${line22}, ${line24}, or ${line26}, or a newer release of one ` +
+        'of these lines. For development, `npm ci` installs one in the project.\n',
     }
     await expect(startWith(version)).rejects.toMatchObject(refusal)
     await expect(runWith(version, ['scripts/with-node', 'a.ts'])).rejects.toMatchObject(refusal)
