@@ -93,11 +93,13 @@ const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
 test("a page gets the session's user, but no credential", async () => {
   const member = await service.addUser(admin, 'viewer')
   const cookie = await service.cookieOf(member)
-  const { status, body } = await ask('/risk/', {
+  const { status, headers, body } = await ask('/risk/', {
     cookie: `a=1; __Host-session=${cookie}; theme=dark; __Host-device=secret; b="2"`,
     authorization: '',
   })
   expect([status, body, received.length]).toEqual([200, 'of the service', 1])
+  // HAProxy would replace the security headers of a response without it.
+  expect(headers['x-request-id']).toMatch(/^[0-9a-f]{32}$/)
   expect(received[0]?.headers).toMatchObject({
     'x-auth-company': member.companyId,
     'x-auth-user': member.userId,
