@@ -51,6 +51,11 @@ export const PLATFORM_COMMANDS: Commands = {
     await deleteClient(context, id)
     return { id, status: 'deleted' }
   },
-  restored: (context) => settleRestored(context),
+  async restored(context) {
+    // On the embedded database, it would succeed without a restored backup.
+    if (!context.config.databaseUrl)
+      throw new UsageError('DATABASE_URL: must be set to the URL of the restored database.')
+    return await settleRestored(context)
+  },
   prune: (context) => pruneAcrossCompanies(context, context.system.now()),
 }

@@ -33,7 +33,7 @@ test('an unpacked release starts with only production dependencies, and serves i
   expect(await readdir(unpacked)).not.toContain('tests')
   // No test programs, and no examples (ASVS 15.2.3).
   const programs = (await readdir(join(unpacked, 'scripts'))).join(' ')
-  expect(programs).toBe('admin admin.ts build.ts start with-node')
+  expect(programs).toBe('admin admin.ts build.ts docs.ts start with-node')
   // Packages that run, and those that the pages are built from (ASVS 15.1.2).
   const bom = JSON.parse(await readFile(join(clone, `${name}.cdx.json`), 'utf8'))
   const purl = `pkg:npm/gatehouse@${manifest.version}`

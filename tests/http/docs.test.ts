@@ -8,6 +8,7 @@ import { catalogue } from '../../src/errors.ts'
 import { openFolder } from '../support/cleanup.ts'
 import { openDoor } from '../support/door.ts'
 import { forge, openForge } from '../support/forge.ts'
+import { exchange } from '../support/raw.ts'
 import { openTestService } from '../support/test-service.ts'
 import { document, operations } from './document.ts'
 
@@ -67,6 +68,9 @@ test('each error code has a section in the guides, to which its problem leads', 
   for (const code of Object.keys(catalogue)) expect(page).toContain(`<h3 id="${code}">`)
   const { code, help } = (await service.call('/auth/session', { method: 'GET' })).body
   expect(help).toBe(`${origin}/docs/errors#${code}`)
+  // Also before the app sees the request.
+  const [refusal] = await exchange(service.addresses[0] ?? '', 'nonsense\r\n\r\n')
+  expect(refusal?.body).toContain(`"help":"${origin}/docs/errors#malformed_http"`)
 })
 
 test('problems name no documentation if a different deployment serves the pages', async () => {

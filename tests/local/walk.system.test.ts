@@ -56,6 +56,16 @@ test('the API calls of README.md and scripts/walk.sh succeed after npm start', a
   expect(await paste('scripts/walk.sh')).toMatch(/\nThe walk is complete\.\n$/)
 })
 
+test('admin restored refuses the embedded database, which nobody restored', async () => {
+  await untilReady()
+  const env = { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir }
+  const restored = promisify(execFile)('scripts/with-node', ['scripts/admin.ts', 'restored'], {
+    cwd: PROJECT,
+    env,
+  })
+  await expect(restored).rejects.toThrow('DATABASE_URL: must be set to the URL of the restored database.')
+})
+
 test('npm start logs a line of text for each request, without a warning, until it ends', async () => {
   await untilReady()
   await stop()
