@@ -19,7 +19,7 @@ const SECTIONS = {
 }
 const NAMES = Object.values(SECTIONS).flat()
 
-/** Stands for the origin of the deployment. src/pages/docs.ts replaces it in the browser. */
+/** Stands for the origin of the deployment. src/http/pages.ts replaces it. */
 const ORIGIN = 'https://auth.example.com'
 
 interface Guide {
@@ -47,8 +47,7 @@ export async function renderDocs(
     pageOf(guide, guides, headOf, mark),
   ])
   const texts = guides.map(({ path, markdown }) => `<!-- ${ORIGIN}${path} -->\n\n${markdown.trim()}\n`)
-  const lead = `# gatehouse docs\n\nIn this text, ${ORIGIN} stands for the origin of the deployment.\n\n`
-  return [...pages, ['docs/llms.txt', lead + texts.join('\n')] as const].map(([path, text]) => [
+  return [...pages, ['docs/llms.txt', texts.join('\n')] as const].map(([path, text]) => [
     path,
     Buffer.from(text),
   ])
@@ -87,7 +86,10 @@ const PARTS: Record<string, () => string> = {
   limits: () => {
     const limits = readLimits({}, [])
     const names = Object.keys(COUNTED).filter((name): name is keyof Limits => name in COUNTED)
-    const rows = names.map((name) => [limits[name].name, rateOf(limits[name]), COUNTED[name]])
+    const rows = names.map((name) => {
+      const most = name === 'auditReads' ? `${limits[name].max} at a time` : rateOf(limits[name])
+      return [limits[name].name, most, COUNTED[name]]
+    })
     return toTable(['limit', 'default', 'counts'], rows)
   },
   roles: () => {
@@ -112,8 +114,23 @@ const toTable = (head: string[], rows: string[][]) =>
 const COMPANY = '01890a5d-ac96-774b-bcce-b302099a8057'
 const LANGUAGES: Record<string, string> = { curl: 'sh', Node: 'js', Python: 'py', Go: 'go' }
 
+const GUIDES_OF_CODES: Record<string, string> = {
+  invalid_signature: '[When a request is refused](/docs/events#when-a-request-is-refused)',
+  event_id_conflict: '[The event](/docs/events#the-event)',
+  refresh_token_reused: '[Refresh](/docs/sign-in#refresh)',
+  session_ended: '[Sign out](/docs/sign-in#sign-out)',
+  reauthentication_required: "[Confirm it's you](/docs/sign-in#confirm-it-s-you)",
+  second_factor_required: '[Sign in with two factors](/docs/two-factor#sign-in-with-two-factors)',
+  second_factor_enrolment_required:
+    '[Require it from your company](/docs/two-factor#require-it-from-your-company)',
+  session_changed: '[Several tabs and accounts](/docs/browsers#several-tabs-and-accounts)',
+  rate_limited: '[Limits](/docs/limits)',
+}
+
 function sectionOfCode([code, [status, , title]]: [string, (typeof catalogue)[ProblemCode]]): string {
-  return `### ${code}\n\n**${status} ${title}.** ${CODES[code as ProblemCode]}`
+  const guide = GUIDES_OF_CODES[code]
+  const meaning = `**${status} ${title}.** ${CODES[code as ProblemCode]}`
+  return `### ${code}\n\n${meaning}${guide ? ` See ${guide}.` : ''}`
 }
 
 const escapeHtml = (text: string) => text.replace(/[&<>"]/g, (one) => `&#${one.charCodeAt(0)};`)

@@ -45,7 +45,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
   if (config.hasPages) {
     await app.register(async (open) => {
       await open.register(publicGuard)
-      await open.register(pagesPlugin, { paths: PAGE_PATHS })
+      await open.register(pagesPlugin, { paths: PAGE_PATHS, publicUrl: config.publicUrl })
     })
   }
   await app.register(

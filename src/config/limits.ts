@@ -83,13 +83,13 @@ export const COUNTED: Record<keyof Limits, string> = {
   trialBytes: 'bytes of events, by company on a trial and UTC day',
   refresh: 'refreshes, by session',
   auditReads:
-    'concurrent reads of the audit trail in a process, by company; four times as many wait up to this long',
+    'reads of the audit trail at the same time in a process, by company; four times as many wait up to a second',
   ingest: 'signed requests, by company',
   badSignatures: 'requests with an invalid signature, by network',
   signatureChecks:
-    'signature checks above that, by company and network with a valid one within a day; valid ones are refunded',
+    'further signature checks for senders with a valid signature in the last day, by company and network; valid ones do not count',
   servicePasswordChecks:
-    'service password checks above `refusals`, by company and network with a correct one within a day; correct ones are refunded',
+    'further service password checks for networks with a correct one in the last day, by company; correct ones do not count',
   refusals: 'requests with a refused credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',

@@ -2,6 +2,8 @@ import { ReadStream } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { promisify } from 'node:util'
+import { brotliCompress, brotliDecompress, gunzip, gzip } from 'node:zlib'
 import fastifyStatic from '@fastify/static'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -23,11 +25,9 @@ const POLICY = [
 ].join('; ')
 const OF_PAGE = { 'content-security-policy': POLICY }
 /** For password managers (W3C, A Well-Known URL for Changing Passwords), and for a path of earlier releases. */
-const REDIRECTS = {
-  '/.well-known/change-password': '/account',
-  '/security': '/company',
-  '/docs/': '/docs',
-}
+const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
+/** In the guides, it stands for the origin of the deployment. */
+const PLACEHOLDER = 'https://auth.example.com'
 
 async function files(app: FastifyInstance): Promise<void> {
   await app.register(fastifyStatic, {
@@ -38,8 +38,11 @@ async function files(app: FastifyInstance): Promise<void> {
   })
 }
 
-async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[] }): Promise<void> {
-  app.addHook('onSend', fromMemory())
+async function plugin(
+  app: FastifyInstance,
+  { paths, publicUrl }: { paths: readonly string[]; publicUrl: string },
+): Promise<void> {
+  app.addHook('onSend', fromMemory(publicUrl))
   // The pages read their filters from the query.
   const schema = { hide: true, querystring: Type.Object({}) }
   for (const path of paths) app.get(path, { schema }, sendPage)
@@ -50,6 +53,7 @@ async function plugin(app: FastifyInstance, { paths }: { paths: readonly string[
   for (const name of await listBuilt('docs')) {
     const path = `/docs/${name}`.replace(/(?:\/index)?\.html$/, '')
     app.get(path, { schema }, async (request, reply) => send(request, reply.headers(OF_PAGE), `docs/${name}`))
+    app.get(`${path}/`, { schema }, async (_request, reply) => reply.headers(OF_PAGE).redirect(path, 302))
   }
   for (const name of await listBuilt('assets')) {
     app.get(`/assets/${name}`, { schema, onSend: nameScripts }, async (request, reply) => {
@@ -79,16 +83,34 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): F
 }
 
 /** Clients share one copy of each file. Otherwise, one that does not read would keep its own copy, and a file open. */
-function fromMemory() {
+function fromMemory(publicUrl: string) {
   const copies = new Map<string, Buffer>()
   return async (request: FastifyRequest, reply: FastifyReply, payload: unknown) => {
     if (!(payload instanceof ReadStream)) return payload
-    const key = `${request.routeOptions.url} ${reply.getHeader('content-encoding')}`
-    const copy = copies.get(key) ?? (await buffer(payload))
+    const { url = '' } = request.routeOptions
+    const encoding = String(reply.getHeader('content-encoding'))
+    const key = `${url} ${encoding}`
+    let copy = copies.get(key) ?? (await buffer(payload))
     payload.destroy()
+    if (!copies.has(key) && url.startsWith('/docs')) copy = await withOrigin(copy, encoding, publicUrl)
     copies.set(key, copy)
+    reply.header('content-length', copy.length)
     return copy
   }
+}
+
+const CODECS: Record<
+  string,
+  [decode: (bytes: Buffer) => Promise<Buffer>, encode: (bytes: Buffer) => Promise<Buffer>]
+> = {
+  br: [promisify(brotliDecompress), promisify(brotliCompress)],
+  gzip: [promisify(gunzip), promisify(gzip)],
+}
+
+async function withOrigin(bytes: Buffer, encoding: string, origin: string): Promise<Buffer> {
+  const [decode, encode] = CODECS[encoding] ?? []
+  const text = (decode ? await decode(bytes) : bytes).toString().replaceAll(PLACEHOLDER, origin)
+  return encode ? await encode(Buffer.from(text)) : Buffer.from(text)
 }
 
 /** The name of RFC 9239. @fastify/static uses the old one. */

@@ -1,10 +1,4 @@
-/** On each page of the guides: copy buttons, and the origin of this deployment in code. */
-
-const PLACEHOLDER = 'https://auth.example.com'
-
-for (const code of document.querySelectorAll('code')) {
-  code.textContent = code.textContent.replaceAll(PLACEHOLDER, location.origin)
-}
+/** On each page of the guides: copy buttons, and the API reference if it has a place for it. */
 
 const reference = document.getElementById('reference')
 if (reference) import('./docs/reference.tsx').then(({ showReference }) => showReference(reference))

@@ -53,6 +53,9 @@ test('each link in the guides leads to a page and a heading that exist', async (
     }
   }
   const text = pages.get('/docs/llms.txt')
+  const ofGuides = [...pages].filter(([path]) => path.startsWith('/docs'))
+  expect(ofGuides.filter(([, page]) => page.includes('auth.example.com'))).toEqual([])
+  expect(text).toContain(`${origin}/api/auth/login`)
   for (const name of names) expect(text).toContain((await read(name)).split('\n')[0])
 })
 
@@ -151,7 +154,7 @@ test('the client in the guide keeps one refresh in flight, and repeats a lost on
 test('the code for access tokens verifies one offline (RFC 9068, section 4)', async () => {
   const { verifyAccessToken } = await run('verify.md')
   const { accessToken, session, user } = await service.loginAs(admin)
-  const claims = await verifyAccessToken(accessToken)
+  const claims = await verifyAccessToken(accessToken, admin.companyId)
   expect(claims).toMatchObject({
     sub: user.id,
     cid: admin.companyId,
@@ -170,7 +173,10 @@ test('the code for access tokens refuses all other tokens', async () => {
   const { verifyAccessToken } = await run('verify.md')
   const { access, refreshToken } = await openForge(service, admin)
   const { header, claims } = access
-  await expect(verifyAccessToken(forge(access))).resolves.toEqual(claims)
+  await expect(verifyAccessToken(forge(access), admin.companyId)).resolves.toEqual(claims)
+  // Anyone can register a company.
+  const { companyId } = await service.addCompany()
+  await expect(verifyAccessToken(forge(access), companyId)).rejects.toThrow('different company')
   const { sid: _sid, ...withoutSession } = claims
   for (const token of [
     refreshToken,
@@ -182,7 +188,7 @@ test('the code for access tokens refuses all other tokens', async () => {
     forge(access, { header: { ...header, alg: 'none' } }),
     forge(access, { sign: () => Buffer.alloc(64) }),
   ])
-    await expect(verifyAccessToken(token)).rejects.toThrow()
+    await expect(verifyAccessToken(token, admin.companyId)).rejects.toThrow()
 })
 
 test('the code for signed events creates the signature in the guide, and valid ones', async () => {

@@ -13,6 +13,7 @@ interface Request {
   url: string
   /** The environment variable with the token. */
   token: 'ACCESS_TOKEN' | 'REFRESH_TOKEN' | undefined
+  headers: [name: string, value: string][]
   /** JSON. */
   body: string | undefined
 }
@@ -35,10 +36,15 @@ export function samplesOf({ servers }: Api, path: string, method: string, operat
   )
   const json = requestBody?.content['application/json']?.example
   const ofSession = schemes.length > 0 ? 'ACCESS_TOKEN' : undefined
+  const key = parameters.find((one) => 'name' in one && one.name === 'idempotency-key')
   const request: Request = {
     method: method.toUpperCase(),
     url: server + filled,
     token: schemes.includes('refreshToken') ? 'REFRESH_TOKEN' : ofSession,
+    headers: [
+      ...(json === undefined ? [] : [['content-type', 'application/json'] as [string, string]]),
+      ...(key && 'name' in key ? [['idempotency-key', String(key.example)] as [string, string]] : []),
+    ],
     body: json === undefined ? undefined : JSON.stringify(json, null, 2),
   }
   return [
@@ -49,56 +55,52 @@ export function samplesOf({ servers }: Api, path: string, method: string, operat
   ]
 }
 
-function inCurl({ method, url, token, body }: Request): string {
+function inCurl({ method, url, token, headers, body }: Request): string {
   const parts = [
     method === (body === undefined ? 'GET' : 'POST') ? `curl ${url}` : `curl -X ${method} ${url}`,
     ...(token ? [`-H "authorization: Bearer $${token}"`] : []),
-    ...(body === undefined
-      ? []
-      : ["-H 'content-type: application/json'", `-d '${body.replaceAll("'", "'\\''")}'`]),
+    ...headers.map(([name, value]) => `-H '${name}: ${value}'`),
+    ...(body === undefined ? [] : [`-d '${body.replaceAll("'", "'\\''")}'`]),
   ]
   return parts.join(' \\\n  ')
 }
 
-function inNode({ method, url, token, body }: Request): string {
-  const headers = [
-    ...(token ? [`    authorization: \`Bearer \${process.env.${token}}\`,\n`] : []),
-    ...(body === undefined ? [] : ["    'content-type': 'application/json',\n"]),
-  ].join('')
+function inNode({ method, url, token, headers, body }: Request): string {
+  const lines = [
+    ...(token ? [`authorization: \`Bearer \${process.env.${token}}\``] : []),
+    ...headers.map(([name, value]) => `'${name}': '${value}'`),
+  ]
   const options = [
     `  method: '${method}',\n`,
-    headers && `  headers: {\n${headers}  },\n`,
+    lines.length > 0 ? `  headers: {\n${lines.map((line) => `    ${line},\n`).join('')}  },\n` : '',
     body === undefined ? '' : `  body: JSON.stringify(${body.replaceAll('\n', '\n  ')}),\n`,
   ].join('')
   return `const response = await fetch('${url}', {\n${options}})\nconsole.log(response.status, await response.text())\n`
 }
 
-function inPython({ method, url, token, body }: Request): string {
-  const headers = [
-    ...(token ? [`    "authorization": "Bearer " + os.environ["${token}"],\n`] : []),
-    ...(body === undefined ? [] : ['    "content-type": "application/json",\n']),
-  ].join('')
+function inPython({ method, url, token, headers, body }: Request): string {
+  const lines = [
+    ...(token ? [`"authorization": "Bearer " + os.environ["${token}"]`] : []),
+    ...headers.map(([name, value]) => `"${name}": "${value}"`),
+  ]
+  const given = lines.length > 0 ? `, headers={\n${lines.map((line) => `    ${line},\n`).join('')}}` : ''
   return `import ${token ? 'os, ' : ''}urllib.request
 
-request = urllib.request.Request("${url}", method="${method}"${headers && `, headers={\n${headers}}`})
+request = urllib.request.Request("${url}", method="${method}"${given})
 ${body === undefined ? '' : `request.data = r"""${body}""".encode()\n`}with urllib.request.urlopen(request) as response:
     print(response.status, response.read().decode())
 `
 }
 
-function inGo({ method, url, token, body }: Request): string {
-  const imports = [
-    'fmt',
-    'io',
-    'net/http',
-    ...(token ? ['os'] : []),
-    ...(body === undefined ? [] : ['strings']),
-  ]
+function inGo({ method, url, token, headers, body }: Request): string {
+  const imports = ['fmt', 'io', 'net/http']
+  if (token) imports.push('os')
+  if (body !== undefined) imports.push('strings')
   const reader = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
-  const headers = [
-    token && `\trequest.Header.Set("authorization", "Bearer "+os.Getenv("${token}"))\n`,
-    body !== undefined && '\trequest.Header.Set("content-type", "application/json")\n',
-  ].filter(Boolean)
+  const lines = [
+    ...(token ? [`"authorization", "Bearer "+os.Getenv("${token}")`] : []),
+    ...headers.map(([name, value]) => `"${name}", "${value}"`),
+  ]
   return `package main
 
 import (
@@ -107,7 +109,7 @@ ${imports.map((name) => `\t"${name}"`).join('\n')}
 
 func main() {
 \trequest, _ := http.NewRequest("${method}", "${url}", ${reader})
-${headers.join('')}\tresponse, err := http.DefaultClient.Do(request)
+${lines.map((line) => `\trequest.Header.Set(${line})\n`).join('')}\tresponse, err := http.DefaultClient.Do(request)
 \tif err != nil {
 \t\tpanic(err)
 \t}
