@@ -41,6 +41,7 @@ const COPIED = [
   'package.json',
   'tsconfig.json',
   'README.md',
+  'CHANGELOG.md',
 ]
 
 /** The copy can be changed, and exists until the cleanup. */

@@ -1,44 +1,60 @@
-import {
-  type AuthenticationResponseJSON,
-  browserSupportsWebAuthn,
-  browserSupportsWebAuthnAutofill,
-  type RegistrationResponseJSON,
-  startAuthentication,
-  startRegistration,
-  WebAuthnAbortService,
-} from '@simplewebauthn/browser'
 import { ApiError } from './api.ts'
+import type { Body, PasskeyProof } from './routes.ts'
+
+type Assertion = PasskeyProof['response']
+type Attestation = Body<'POST /auth/second-factors/passkeys'>['response']
 
 /** Passkeys in the browser (WebAuthn), with error messages for people. */
 
-type RequestOptions = Parameters<typeof startAuthentication>[0]['optionsJSON']
-type CreationOptions = Parameters<typeof startRegistration>[0]['optionsJSON']
-
-/** Whether the browser supports passkeys on this page. */
-export const canUsePasskeys = browserSupportsWebAuthn
+/** Whether the browser supports passkeys on this page, with options and responses as JSON (WebAuthn, level 3). */
+export const canUsePasskeys = () =>
+  typeof globalThis.PublicKeyCredential?.parseCreationOptionsFromJSON === 'function'
 
 /** Whether the browser offers passkeys in the email field. */
-export const canOfferPasskeys = browserSupportsWebAuthnAutofill
+export const canOfferPasskeys = async () =>
+  canUsePasskeys() && (await PublicKeyCredential.isConditionalMediationAvailable?.()) === true
 
-/** Creates a passkey. Null if the user cancels or the request times out. @throws ApiError */
-export async function makePasskey(options: object): Promise<RegistrationResponseJSON | null> {
-  return await startRegistration({ optionsJSON: options as CreationOptions }).catch(explain)
-}
+/** The browser's dialog or offer. A second one would fail while it is open. */
+let asking: AbortController | undefined
 
-/** Opens the browser's passkey dialog. Null if the user cancels or the request times out. @throws ApiError */
-export async function askForPasskey(options: object): Promise<AuthenticationResponseJSON | null> {
-  return await startAuthentication({ optionsJSON: options as RequestOptions }).catch(explain)
-}
-
-/** Offers passkeys in the email field until the user chooses one. Null if the offer is stopped. @throws ApiError */
-export async function offerPasskeys(options: object): Promise<AuthenticationResponseJSON | null> {
-  const offer = { optionsJSON: options as RequestOptions, useBrowserAutofill: true }
-  return await startAuthentication(offer).catch(explain)
+function begin(): AbortSignal {
+  stopAsking()
+  asking = new AbortController()
+  return asking.signal
 }
 
 /** Ends the browser's dialog or offer. */
 export function stopAsking(): void {
-  WebAuthnAbortService.cancelCeremony()
+  asking?.abort()
+}
+
+/** Creates a passkey. Null if the user cancels or the request times out. @throws ApiError */
+export async function makePasskey(options: object): Promise<Attestation | null> {
+  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(
+    options as PublicKeyCredentialCreationOptionsJSON,
+  )
+  return toJson(await navigator.credentials.create({ publicKey, signal: begin() }).catch(explain))
+}
+
+/** Opens the browser's passkey dialog. Null if the user cancels or the request times out. @throws ApiError */
+export const askForPasskey = (options: object) => request(options, 'optional')
+
+/** Offers passkeys in the email field until the user chooses one. Null if the offer is stopped. @throws ApiError */
+export const offerPasskeys = (options: object) => request(options, 'conditional')
+
+async function request(
+  options: object,
+  mediation: CredentialMediationRequirement,
+): Promise<Assertion | null> {
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
+    options as PublicKeyCredentialRequestOptionsJSON,
+  )
+  return toJson(await navigator.credentials.get({ publicKey, mediation, signal: begin() }).catch(explain))
+}
+
+/** The service checks its form. */
+function toJson<Response>(credential: Credential | null): Response | null {
+  return credential instanceof PublicKeyCredential ? (credential.toJSON() as Response) : null
 }
 
 /** For privacy, browsers report canceled and forbidden requests alike. */
