@@ -69,8 +69,7 @@ async function findServer(site: Site) {
         if (performance.now() > deadline) throw isUsable ? await notComingUp(site) : inUse(lock.pid)
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
-        // Postgres ignores the lock file of an ended process, unless it is empty or a different process has its pid.
-        if (own && lock && (await readLock(site))?.text === lock.text) rmSync(site.lockFile, { force: true })
+        if (own && lock && (await isInTheWay(lock, site))) rmSync(site.lockFile, { force: true })
         // A failure can be temporary: a different process took the port, or backends of a killed server still run.
         await sleep(launches * 100)
         own = await launch(site)
@@ -170,6 +169,24 @@ async function readLock({ lockFile }: Site) {
   const lines = text?.split('\n') ?? []
   const [pid, port, status] = [Number(lines[0]), Number(lines[3]), lines[7]?.trim()]
   return text === undefined ? undefined : { text, pid, port, status }
+}
+
+/** A starting server writes its lock file right after creating it, but a busy machine can take a while. */
+const EMPTY_MS = 2_000
+
+/** Postgres ignores the lock file of an ended process, unless it is empty or a different process has its pid. */
+async function isInTheWay({ text, pid }: { text: string; pid: number }, site: Site): Promise<boolean> {
+  const { mtimeMs = Date.now() } = (await fs.stat(site.lockFile).catch(unless('ENOENT'))) ?? {}
+  const isStuck = text === '' ? Date.now() - mtimeMs > EMPTY_MS : isAlive(pid)
+  return isStuck && (await readLock(site))?.text === text
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return codeOf(error) === 'EPERM'
+  }
 }
 
 /** The process id in a stale lock file can belong to a different program: containers reuse ids early. */
