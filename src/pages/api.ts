@@ -73,7 +73,7 @@ type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
         : { body: Loose<Content> }
     : never) &
   (undefined extends Query<Name> ? unknown : { query?: Loose<Query<Name>> })
-type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
+export type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
 
 /** 401 codes of sign-ins, which say nothing about the session. */
 const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']

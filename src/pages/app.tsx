@@ -12,6 +12,7 @@ import { ConfirmEmail, type LinkProps, VerifyEmail } from './public/mailed-links
 import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
 import { Undo } from './public/undo.tsx'
+import { Sharing } from './queries.tsx'
 import { signedInMark } from './remembered.ts'
 import type { Session } from './routes.ts'
 import { Account } from './signed-in/account.tsx'
@@ -69,10 +70,12 @@ function openTabs(): BroadcastChannel | null {
 export function App() {
   return (
     <Boundary>
-      <LocationProvider>
-        <Pages />
-        <LeaveDialog />
-      </LocationProvider>
+      <Sharing>
+        <LocationProvider>
+          <Pages />
+          <LeaveDialog />
+        </LocationProvider>
+      </Sharing>
     </Boundary>
   )
 }
@@ -219,33 +222,29 @@ function Pages() {
   const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
     // The key prevents one session's data from showing in a different one.
-    <Shell
-      key={session.session.id}
-      session={session}
-      path={path}
-      mustEnroll={mustEnroll}
-      onSignOut={() => leave(signOut)}
-    >
-      {fault && (
-        <p class="error box" role="alert">
-          {fault}
-        </p>
-      )}
-      {mustEnroll ? (
-        <Enrolment
-          session={session}
-          onDone={() => {
-            setHeld(null)
-            tabs?.postMessage(session.session.id)
-          }}
-        />
-      ) : isAllowed ? (
-        SIGNED_IN[path]({ session, onChanged: change, onRecovered })
-      ) : (
-        <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
-      )}
-      <ProofDialog email={session.user.email} />
-    </Shell>
+    <Sharing key={session.session.id}>
+      <Shell session={session} path={path} mustEnroll={mustEnroll} onSignOut={() => leave(signOut)}>
+        {fault && (
+          <p class="error box" role="alert">
+            {fault}
+          </p>
+        )}
+        {mustEnroll ? (
+          <Enrolment
+            session={session}
+            onDone={() => {
+              setHeld(null)
+              tabs?.postMessage(session.session.id)
+            }}
+          />
+        ) : isAllowed ? (
+          SIGNED_IN[path]({ session, onChanged: change, onRecovered })
+        ) : (
+          <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
+        )}
+        <ProofDialog email={session.user.email} />
+      </Shell>
+    </Sharing>
   )
 }
 

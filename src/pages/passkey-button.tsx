@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { useChange } from './data.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
+import { useChange } from './queries.tsx'
 import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
 interface Props {

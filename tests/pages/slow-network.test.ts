@@ -104,6 +104,28 @@ test('a list is never shown under a different filter', async () => {
   expect(new Set(await roles())).toEqual(new Set(['developer']))
 })
 
+test('sections reload when the network returns', async () => {
+  const { page, context, admin } = await openAdmin()
+  await go(page, 'Members')
+  const rows = page.getByRole('region', { name: 'All members' }).locator('.list-row')
+  await rows.filter({ hasText: admin.email }).waitFor()
+  await page.waitForLoadState('networkidle')
+  await context.setOffline(true)
+  const { email } = await service.addUser(admin)
+  await context.setOffline(false)
+  // Sections that had loaded show what changed in the meantime.
+  await rows.filter({ hasText: email }).waitFor()
+
+  await context.setOffline(true)
+  await go(page, 'Activity')
+  const alerts = page.getByRole('alert')
+  await expect.poll(() => alerts.allInnerTexts()).toHaveLength(2)
+  for (const text of await alerts.allInnerTexts()) expect(text).toContain("We can't reach gatehouse.")
+  await context.setOffline(false)
+  await page.getByRole('table').waitFor()
+  await expect.poll(() => alerts.count()).toBe(0)
+})
+
 test('a page retries while other reads of the company wait', async () => {
   const { page } = await openAdmin()
   let refusals = 0

@@ -1,12 +1,13 @@
+import { useQuery } from '@tanstack/preact-query'
 import { useEffect, useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
 import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
+import { Waiting } from '../queries.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
-import { explain, isFinal, type LinkProps, titleOf } from './mailed-links.tsx'
+import { explain, type LinkProps, titleOf } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 import type { Credentials } from './password-step.tsx'
 import { SignIn, useSignIn } from './sign-in.tsx'
@@ -39,8 +40,12 @@ function useEntry({ onSignedIn }: LinkProps) {
 export function ResetPassword(props: LinkProps) {
   const [token] = useState(fragment.get('token') ?? '')
   const advice = explain(token, 'Get a new one below.')
-  const loaded = useLoaded(() => call('POST /auth/password/reset/preview', { body: { token } }).catch(advice))
-  const { value } = loaded
+  const loaded = useQuery({
+    queryKey: ['POST /auth/password/reset/preview', token],
+    queryFn: () => call('POST /auth/password/reset/preview', { body: { token } }).catch(advice),
+    staleTime: Infinity,
+  })
+  const { data: value } = loaded
   const { enter, next } = useEntry(props)
 
   async function reset({ newPassword: password }: Values): Promise<void> {
@@ -62,8 +67,8 @@ export function ResetPassword(props: LinkProps) {
   )
   if (!value)
     return (
-      <Frame title={titleOf(loaded.code, 'Choose a new password')}>
-        <Waiting of={loaded} isFinal={isFinal(loaded.code)} />
+      <Frame title={titleOf(loaded.error, 'Choose a new password')}>
+        <Waiting of={loaded} />
         {again}
       </Frame>
     )
@@ -100,8 +105,12 @@ export function AcceptInvitation(props: LinkProps) {
     token,
     "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
   )
-  const loaded = useLoaded(() => call('POST /auth/invitations/preview', { body: { token } }).catch(advice))
-  const { value } = loaded
+  const loaded = useQuery({
+    queryKey: ['POST /auth/invitations/preview', token],
+    queryFn: () => call('POST /auth/invitations/preview', { body: { token } }).catch(advice),
+    staleTime: Infinity,
+  })
+  const { data: value } = loaded
   const { enter, next } = useEntry(props)
   useEffect(() => {
     if (value) document.title = `Join ${value.companyName} · gatehouse`
@@ -116,8 +125,8 @@ export function AcceptInvitation(props: LinkProps) {
   if (next) return next
   if (!value)
     return (
-      <Frame title={titleOf(loaded.code, 'Your invitation')}>
-        <Waiting of={loaded} isFinal={isFinal(loaded.code)} />
+      <Frame title={titleOf(loaded.error, 'Your invitation')}>
+        <Waiting of={loaded} />
         <p class="links">
           <a href="/sign-in">Sign in</a>
         </p>

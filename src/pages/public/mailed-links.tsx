@@ -33,17 +33,16 @@ export function explain(token: string, advice: string, taken = TAKEN) {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
     const isTaken = error.fields['token'] === OF_SERVICE
     const message = token === '' ? NO_LINK : isTaken ? taken : `${DEAD_LINK} ${advice}`
-    throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message)
+    throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message, { status: error.status })
   }
 }
 
-/** A retry does not help with these. */
 const DEAD = 'dead_link'
 const UNUSABLE = 'unusable_link'
-export const isFinal = (code: string | null) => code === DEAD || code === UNUSABLE
 
 /** The title of a page, unless its link is invalid. */
-export const titleOf = (code: string | null, title: string) => (code === DEAD ? 'Link expired' : title)
+export const titleOf = (error: unknown, title: string) =>
+  error instanceof ApiError && error.code === DEAD ? 'Link expired' : title
 
 interface LinkPageProps {
   title: string
@@ -55,15 +54,15 @@ interface LinkPageProps {
 
 export function LinkPage({ title, action, use, children, links }: LinkPageProps) {
   const [token] = useState(fragment.get('token') ?? '')
-  const [code, setCode] = useState<string | null>(null)
+  const [failed, setFailed] = useState<unknown>(null)
   async function submit(): Promise<void> {
     await use(token).catch((error: unknown) => {
-      setCode(error instanceof ApiError ? error.code : null)
+      setFailed(error)
       throw error
     })
   }
   return (
-    <Frame title={titleOf(code, title)}>
+    <Frame title={titleOf(failed, title)}>
       {children}
       <Form action={action} onSubmit={submit} />
       <p class="links">{links ?? <a href="/sign-in">Sign in</a>}</p>
@@ -76,7 +75,7 @@ const TITLE = 'Confirm your email'
 export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   const [verified, setVerified] = useState<Company | null>(null)
   const [failed, setFailed] = useState<ApiError | null>(null)
-  if (failed) return <LinkWanted title={titleOf(failed.code, TITLE)} why={failed.message} />
+  if (failed) return <LinkWanted title={titleOf(failed, TITLE)} why={failed.message} />
   if (verified)
     return <SignIn notice="Your email is confirmed. Sign in." company={verified} onSignedIn={onSignedIn} />
   const use = async (token: string) => {
@@ -91,7 +90,7 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
       fragment.set('email', email)
       setVerified({ id, handle, name: handle ?? id })
     } catch (error) {
-      if (!(error instanceof ApiError && isFinal(error.code))) throw error
+      if (!(error instanceof ApiError && [DEAD, UNUSABLE].includes(error.code))) throw error
       setFailed(error)
     }
   }

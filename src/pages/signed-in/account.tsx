@@ -1,8 +1,7 @@
-import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { useChange, useLoaded, Waiting } from '../data.tsx'
 import { Field, NewPassword, Username } from '../form.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
+import { useChange, useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
@@ -15,8 +14,7 @@ import { UsedRecoveryCode } from './used-recovery-code.tsx'
 /** The user's own permissions, name, email, password, second factors, and sessions. */
 export function Account({ session, onChanged, onRecovered }: PageProps) {
   const { user } = session
-  // Changes when the other sessions end.
-  const [turn, setTurn] = useState(0)
+  const reload = useReload()
   return (
     <>
       <Title>Your account</Title>
@@ -44,7 +42,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
           done="Password changed. You're signed out everywhere else."
           submit={async ({ currentPassword, newPassword }) => {
             await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
-            setTurn(turn + 1)
+            reload('GET /auth/sessions')
           }}
         >
           {(faults) => (
@@ -62,8 +60,8 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
           )}
         </Change>
       </Section>
-      <SecondFactorSection session={session} onAdded={onRecovered} onChanged={() => setTurn(turn + 1)} />
-      <OwnSessionList turn={turn} />
+      <SecondFactorSection session={session} onAdded={onRecovered} />
+      <OwnSessionList />
     </>
   )
 }
@@ -106,17 +104,17 @@ function nameOf(userAgent: string | null): string {
   return browserNameOf(userAgent) ?? userAgent
 }
 
-function OwnSessionList({ turn }: { turn: number }) {
-  const loaded = useLoaded(() => call('GET /auth/sessions'), { on: [turn] })
+function OwnSessionList() {
+  const loaded = useRead('GET /auth/sessions')
   const { run, isBusy, shown } = useChange()
-  const others = loaded.value?.sessions.filter(({ current }) => !current) ?? []
+  const others = loaded.data?.sessions.filter(({ current }) => !current) ?? []
 
   const end = (ids: string[]) =>
     run(async () => {
       try {
         for (const id of ids) await call('DELETE /auth/sessions/:id', { id }).catch(unlessGone)
       } finally {
-        loaded.reload()
+        loaded.refetch()
       }
     })
 
@@ -127,9 +125,9 @@ function OwnSessionList({ turn }: { turn: number }) {
       </p>
       {shown}
       <Waiting of={loaded} />
-      {loaded.value && (
+      {loaded.data && (
         <ul class="sessions">
-          {loaded.value.sessions.map(({ id, current, userAgent, ipAddress, lastSeenAt, createdAt }) => (
+          {loaded.data.sessions.map(({ id, current, userAgent, ipAddress, lastSeenAt, createdAt }) => (
             <li key={id}>
               <div>
                 <strong>{nameOf(userAgent)}</strong> {current && <span class="tag">this session</span>}

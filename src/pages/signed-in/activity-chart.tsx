@@ -1,7 +1,6 @@
 import { useRef, useState } from 'preact/hooks'
-import { call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
 import { Section } from '../parts.tsx'
+import { useRead, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Day } from '../routes.ts'
 
@@ -14,11 +13,11 @@ const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: '
 
 /** Sign-ins and refusals by day. Pointing at a day shows its numbers, and choosing it filters the entries. */
 export function Chart() {
-  const loaded = useLoaded(() => call('GET /auth/audit/daily', { query: { days: DAYS } }))
+  const loaded = useRead('GET /auth/audit/daily', { query: { days: DAYS } })
   return (
     <Section id="days" title={`Last ${DAYS} days`}>
       <Waiting of={loaded} />
-      {loaded.value && <Bars days={loaded.value.days} />}
+      {loaded.data && <Bars days={loaded.data.days} />}
     </Section>
   )
 }

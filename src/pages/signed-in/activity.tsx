@@ -1,13 +1,11 @@
 import { useRef } from 'preact/hooks'
-import { call, download } from '../api.ts'
-import { useChange, Waiting } from '../data.tsx'
-import { usePages } from '../list.tsx'
+import { download } from '../api.ts'
 import { Section, Title } from '../parts.tsx'
+import { useChange, usePages, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
-import type { AuditEntry } from '../routes.ts'
 import { Chart } from './activity-chart.tsx'
 import { ActivityFilter } from './activity-filter.tsx'
-import { EntryTable, type Names } from './entry-table.tsx'
+import { EntryTable } from './entry-table.tsx'
 
 /** The audit log and its chart. The query keeps the filter. */
 export function Activity() {
@@ -15,12 +13,8 @@ export function Activity() {
   const { action, actor, from, to } = query
   // Includes the whole last day.
   const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
-  const entries = usePages<AuditEntry, { names: Names }>(async (cursor, signal) => {
-    const page = { limit: 100, cursor, ...filter }
-    const answer = await call('GET /auth/audit', { query: page, ...(signal && { signal }) })
-    return { rows: answer.entries, names: answer.names, nextCursor: answer.nextCursor }
-  }, filter)
-  const { rows, pages, first } = entries
+  const { pages, first, moreButton } = usePages('GET /auth/audit', { limit: 100, ...filter })
+  const entries = pages.flatMap((page) => page.entries)
   /** Includes names from previously shown entries. */
   const seen = useRef<Record<string, string>>({})
   const names = Object.assign(seen.current, ...pages.map((page) => page.names))
@@ -55,13 +49,13 @@ export function Activity() {
         {saving.shown}
         <ActivityFilter names={names} />
         <Waiting of={first} />
-        {first.value && rows.length === 0 && (
+        {first.data && entries.length === 0 && (
           <p class="empty" role="status">
             No events match. Clear the filter or choose different days.
           </p>
         )}
-        {rows.length > 0 && <EntryTable entries={rows} names={names} />}
-        {entries.moreButton('Show older')}
+        {entries.length > 0 && <EntryTable entries={entries} names={names} />}
+        {moreButton('Show older')}
       </Section>
     </>
   )

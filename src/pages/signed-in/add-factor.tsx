@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useChange } from '../data.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
+import { useChange } from '../queries.tsx'
 import type { NewAuthenticator } from '../routes.ts'
 import { AddPasskey } from './add-passkey.tsx'
 import { SetUpAuthenticator } from './set-up-authenticator.tsx'

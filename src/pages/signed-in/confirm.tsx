@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
-import { useChange } from '../data.tsx'
 import { Dialog } from '../parts.tsx'
+import { useChange } from '../queries.tsx'
 
 interface Props {
   /** The default is the action as a question. */

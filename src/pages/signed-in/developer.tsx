@@ -1,8 +1,8 @@
+import { useQuery } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import { call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
+import { useState } from 'preact/hooks'
 import { Copied, Section, Title } from '../parts.tsx'
+import { polled, reading, useRead, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
 import { FirstEvent } from './first-event.tsx'
 import { RefusedRequests } from './refused-requests.tsx'
@@ -25,16 +25,16 @@ export function Developer({ session }: { session: Session }) {
 
 /** Polls, so that new events and refusals appear without a reload. */
 function Managed({ session }: { session: Session }) {
-  const status = useLoaded(() => call('POST /auth/webhook-secret/status'), { everyMs: POLL_MS })
-  const refused = useLoaded(() => call('GET /auth/webhook-secret/refusals'), { everyMs: POLL_MS })
+  const status = useQuery({ ...reading('POST /auth/webhook-secret/status'), ...polled(POLL_MS) })
+  const refused = useQuery({ ...reading('GET /auth/webhook-secret/refusals'), ...polled(POLL_MS) })
   const [fresh, setFresh] = useState<NewSecret | null>(null)
-  const refusals = refused.value?.refusals
-  const hint = status.value?.hint ?? undefined
+  const refusals = refused.data?.refusals
+  const hint = status.data?.hint ?? undefined
   return (
     <>
       <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
       <Send session={session}>
-        {status.value && <FirstEvent status={status.value} fresh={fresh} refusals={refusals ?? []} />}
+        {status.data && <FirstEvent status={status.data} fresh={fresh} refusals={refusals ?? []} />}
       </Send>
       <Section id="refused" title="Refused requests">
         <p class="lead">Last 7 days, grouped by minute.</p>
@@ -47,9 +47,7 @@ function Managed({ session }: { session: Session }) {
 
 function Unmanaged({ session }: { session: Session }) {
   // Any request makes the enrollment page appear for members the policy blocks.
-  useEffect(() => {
-    call('GET /auth/sessions').catch(() => {})
-  }, [])
+  useRead('GET /auth/sessions')
   return (
     <Send session={session}>
       <p class="notice">To get the signing secret, ask an admin of your company.</p>

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
 import { Section, Title } from '../parts.tsx'
+import { useRead, Waiting } from '../queries.tsx'
 import type { NewAuthenticator, SecondFactors, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
@@ -16,10 +16,11 @@ interface Props {
 
 /** Replaces all pages for members who must add or use a second factor first. */
 export function Enrolment({ session, onDone }: Props) {
-  const loaded = useLoaded(() => call('GET /auth/second-factors'))
+  const loaded = useRead('GET /auth/second-factors')
   const [codes, setCodes] = useState<string[] | null>(null)
-  const { value } = loaded
-  const isOver = value !== null && !value.enrolmentRequired
+  // What was loaded before can be from a time without the requirement.
+  const value = loaded.isFetchedAfterMount ? loaded.data : undefined
+  const isOver = value?.enrolmentRequired === false
   useEffect(() => {
     // Done in a different tab, or the policy changed.
     if (isOver) onDone()
@@ -45,7 +46,7 @@ export function Enrolment({ session, onDone }: Props) {
         <AddFirst
           email={email}
           needsMailCode={mailCodeRequired}
-          onStale={loaded.reload}
+          onStale={loaded.refetch}
           onAdded={(first) => (first ? setCodes(first) : onDone())}
         />
       )

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { useLoaded } from '../data.tsx'
 import { Field, Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
+import { useRead } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 
@@ -67,31 +67,31 @@ export function HandleSection({ current, onSaved }: Props) {
 }
 
 /** Affected members. Only service accounts have emails with this ending. */
-async function countConcerned() {
-  const count = async (search?: string) => {
-    const query = { limit: 1, status: 'active', search } as const
-    return (await call('GET /auth/members', { query })).total
-  }
-  const [all, services] = await Promise.all([count(), count('@service.invalid')])
-  return { people: all - services, services }
+function useConcerned(search?: string): number | undefined {
+  return useRead('GET /auth/members', { query: { limit: 1, status: 'active', search } }).data?.total
 }
 
 function Effect({ current }: { current: string }) {
-  const { value } = useLoaded(countConcerned)
+  const all = useConcerned()
+  const services = useConcerned('@service.invalid')
   return (
     <>
       <p>
         <code>{current}</code> stops working immediately. Nobody is signed out.
       </p>
       <p>
-        <strong>{value ? inWords(value.people, 'member') : 'Members'}</strong>: enter the new handle at the
-        next sign-in. Browsers that remember the company need no change.
+        <strong>
+          {all === undefined || services === undefined ? 'Members' : inWords(all - services, 'member')}
+        </strong>
+        : enter the new handle at the next sign-in. Browsers that remember the company need no change.
       </p>
-      {value?.services !== 0 && (
+      {services !== 0 && (
         <p>
-          <strong>{value ? inWords(value.services, 'service account') : 'Service accounts'}</strong>: programs
-          that send the old handle as <code>company</code> are refused until you update them. Programs that
-          send <code>companyId</code> need no change.
+          <strong>
+            {services === undefined ? 'Service accounts' : inWords(services, 'service account')}
+          </strong>
+          : programs that send the old handle as <code>company</code> are refused until you update them.
+          Programs that send <code>companyId</code> need no change.
         </p>
       )}
       <p>Your last two handles stay reserved for your company, so you can change back.</p>

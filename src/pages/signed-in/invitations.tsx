@@ -1,7 +1,8 @@
+import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { type Loaded, useChange, useLoaded, Waiting } from '../data.tsx'
 import { Section, Time } from '../parts.tsx'
+import { polled, useChange, useReload, Waiting } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 import { Notice, type Said } from './notice.tsx'
@@ -16,56 +17,62 @@ const MAIL: Record<Invitation['mail'], string> = {
   failed: "email couldn't be sent",
 }
 
-interface OpenInvitations extends Loaded<Invitation[]> {
-  /** How many of them the member sent. */
-  countOf: (memberId: string) => number
-}
-
-/** Loads the open invitations, and polls while an email is queued. */
-export function useInvitations(): OpenInvitations {
-  const [isOneWaiting, setOneWaiting] = useState(false)
-  const load = async (signal: AbortSignal) => {
-    const read: Invitation[] = []
-    let cursor: string | undefined
-    for (let page = 0; page < MAX_PAGES; page += 1) {
-      const query = { limit: 100, cursor }
-      const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
-      read.push(...invitations)
-      if (nextCursor === null) break
-      cursor = nextCursor
-    }
-    setOneWaiting(read.some(({ mail }) => mail === 'waiting'))
-    return read
+async function readAll(signal: AbortSignal): Promise<Invitation[]> {
+  const read: Invitation[] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const query = { limit: 100, cursor }
+    const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
+    read.push(...invitations)
+    if (nextCursor === null) break
+    cursor = nextCursor
   }
-  const loaded = useLoaded(load, { everyMs: isOneWaiting ? POLL_MS : null })
-  const countOf = (memberId: string) =>
-    loaded.value?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
-  return { ...loaded, countOf }
+  return read
 }
 
-export function Invitations({ of: loaded }: { of: OpenInvitations }) {
+/** The open invitations. Polls while an email is queued. */
+function useInvitations(refetchOnMount = true) {
+  const { refetchInterval, ...options } = polled(POLL_MS)
+  return useQuery({
+    ...options,
+    refetchOnMount,
+    queryKey: ['GET /auth/invitations'],
+    queryFn: ({ signal }) => readAll(signal),
+    refetchInterval: (query) =>
+      query.state.data?.some(({ mail }) => mail === 'waiting') === true && refetchInterval(query),
+  })
+}
+
+/** How many open invitations a member sent. */
+export function useSent(memberId: string): number {
+  return useInvitations(false).data?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
+}
+
+export function Invitations() {
+  const loaded = useInvitations()
+  const reload = useReload()
   const change = useChange()
   const [withdrawn, setWithdrawn] = useState<Invitation | null>(null)
   const [said, setSaid] = useState<Said | null>(null)
-  const invitations = loaded.value ?? []
+  const invitations = loaded.data ?? []
   const resend = ({ id, email }: Invitation) =>
     change.run(async () => {
       setSaid(null)
       await call('POST /auth/invitations/:id/resend', { id })
       setSaid({ text: `Sent again to ${email}.`, keepsFocus: true })
-      loaded.reload()
+      reload('GET /auth/invitations')
     })
   async function withdraw({ id, email }: Invitation): Promise<void> {
     await call('DELETE /auth/invitations/:id', { id })
     setWithdrawn(null)
     setSaid({ text: `Invitation for ${email} withdrawn.` })
-    loaded.reload()
+    reload('GET /auth/invitations')
   }
   return (
     <Section id="invitations" title="Open invitations">
       {change.shown}
       <Waiting of={loaded} />
-      {loaded.value && invitations.length === 0 && (
+      {loaded.data && invitations.length === 0 && (
         <p class="empty">No open invitations. Invite people above.</p>
       )}
       {invitations.length > 0 && (

@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
+import { useReload } from '../queries.tsx'
 import { AdminProof, needsMailCode } from './admin-proof.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
 import { RoleSelect } from './role-select.tsx'
@@ -25,7 +26,8 @@ interface Unproven {
 }
 
 /** Sends invitations one at a time. Emails that fail stay in the text field. */
-export function Invite({ onInvited }: { onInvited: () => void }) {
+export function Invite() {
+  const reload = useReload()
   const [text, setText] = useState('')
   const [failures, setFailures] = useState<Failure[]>([])
   const [said, setSaid] = useState('')
@@ -83,7 +85,7 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
     setText([...failed, ...left].map(toLine).join('\n'))
     setFailures(failed)
     setSaid(invitedInWords(invited))
-    if (invited.length > 0) onInvited()
+    if (invited.length > 0) reload('GET /auth/invitations')
     if (isUnproven) return
     if (stop) fail(left.length > 1 ? `${stop.message} ${left.length} people weren't invited.` : stop.message)
     if (failed.length > 0)

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { useChange } from '../data.tsx'
 import { Field, Form, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
+import { useChange } from '../queries.tsx'
 
 interface Props {
   /** The purpose of the code. */

@@ -1,19 +1,16 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useChange } from '../data.tsx'
+import { useChange, useReload } from '../queries.tsx'
 import type { Member } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
+import { useSent } from './invitations.tsx'
 import type { NewPassword } from './new-passwords.tsx'
 
 export interface DetailsProps {
   member: Member
   isSelf: boolean
-  /** How many open invitations the member sent. */
-  sent: number
   onPassword: (password: NewPassword) => void
-  /** The member's invitations no longer exist. */
-  onDropped: () => void
   onChanged: (member: Member) => void
   onDeleted: (member: Member) => void
 }
@@ -39,8 +36,10 @@ interface Act {
 }
 
 /** An admin's actions on a member. */
-export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: DetailsProps) {
+export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
+  const sent = useSent(id)
+  const reload = useReload()
   const isService = kind === 'service'
   const enabling = useChange()
   const [done, setDone] = useState('')
@@ -68,7 +67,7 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
       const disabled = await setStatus('disabled')
       return () => {
         onChanged(disabled)
-        onDropped()
+        reload('GET /auth/invitations')
         setDone('Disabled. All sessions have ended.')
       }
     },
@@ -123,7 +122,10 @@ export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: De
     ),
     async perform() {
       await call('DELETE /auth/members/:id', { id })
-      return () => onDeleted(member)
+      return () => {
+        onDeleted(member)
+        reload('GET /auth/invitations')
+      }
     },
   }
 

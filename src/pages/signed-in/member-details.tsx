@@ -2,8 +2,10 @@ import { useState } from 'preact/hooks'
 import { ApiError, call, type Loose } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
+import { useReload } from '../queries.tsx'
 import type { Body } from '../routes.ts'
 import { AdminProof, needsMailCode } from './admin-proof.tsx'
+import { useSent } from './invitations.tsx'
 import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
@@ -36,7 +38,9 @@ export function MemberDetails(props: DetailsProps) {
   )
 }
 
-function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
+function Rights({ member, onChanged }: DetailsProps) {
+  const sent = useSent(member.id)
+  const reload = useReload()
   const { id, kind, role, assignments } = member
   const [done, setDone] = useState('')
   const [unproven, setUnproven] = useState<Change | null>(null)
@@ -60,7 +64,7 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
   async function change(body: Change): Promise<void> {
     onChanged(await call('PATCH /auth/members/:id', { id, body }).catch(nameAssignments))
     setUnproven(null)
-    if (body.role !== undefined) onDropped()
+    if (body.role !== undefined) reload('GET /auth/invitations')
     setDone('Saved. It takes effect on their next request.')
   }
 

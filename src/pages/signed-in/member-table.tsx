@@ -10,15 +10,13 @@ interface Props {
   selfId: string
   /** Whether the company's policy requires a second factor of the member. */
   isAsked: (member: Member) => boolean
-  countSent: (id: string) => number
   onPassword: (password: NewPassword) => void
-  onDropped: () => void
   onChanged: (member: Member) => void
   onDeleted: (member: Member) => void
 }
 
 /** A row for each member, with details below rows that are open. */
-export function MemberTable({ members, selfId, isAsked, countSent, ...acts }: Props) {
+export function MemberTable({ members, selfId, isAsked, ...acts }: Props) {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
   const id = useId()
   /** Stable, so that rows stay memoized. */
@@ -61,7 +59,7 @@ export function MemberTable({ members, selfId, isAsked, countSent, ...acts }: Pr
             isOpen && (
               <tr key={detailsId} class="list-details" id={detailsId}>
                 <td colSpan={5}>
-                  <MemberDetails member={member} isSelf={isSelf} sent={countSent(member.id)} {...acts} />
+                  <MemberDetails member={member} isSelf={isSelf} {...acts} />
                 </td>
               </tr>
             ),

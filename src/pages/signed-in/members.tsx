@@ -1,11 +1,9 @@
 import { useState } from 'preact/hooks'
-import { call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
-import { usePages } from '../list.tsx'
 import { Section, Title } from '../parts.tsx'
+import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member, Session } from '../routes.ts'
-import { Invitations, useInvitations } from './invitations.tsx'
+import { Invitations } from './invitations.tsx'
 import { Invite } from './invite.tsx'
 import { MemberFilter } from './member-filter.tsx'
 import { MemberTable } from './member-table.tsx'
@@ -16,8 +14,7 @@ import { isRole } from './role-select.tsx'
 import { AddServiceAccount } from './service-account.tsx'
 
 export function MembersPage({ session }: { session: Session }) {
-  const invitations = useInvitations()
-  const [added, setAdded] = useState(0)
+  const reload = useReload()
   const [passwords, setPasswords] = useState<NewPassword[]>([])
   const [said, setSaid] = useState<Said | null>(null)
   /** Replaces the account's previous password. */
@@ -35,19 +32,13 @@ export function MembersPage({ session }: { session: Session }) {
           setSaid({ text: `The password for ${stored.name} is no longer shown.` })
         }}
       />
-      <MemberList
-        session={session}
-        turn={added}
-        countSent={invitations.countOf}
-        onPassword={show}
-        onDropped={invitations.reload}
-      />
-      <Invite onInvited={invitations.reload} />
-      <Invitations of={invitations} />
+      <MemberList session={session} onPassword={show} />
+      <Invite />
+      <Invitations />
       <AddServiceAccount
         onAdded={(password) => {
           show(password)
-          setAdded(added + 1)
+          reload('GET /auth/members')
         }}
       />
     </>
@@ -56,18 +47,12 @@ export function MembersPage({ session }: { session: Session }) {
 
 interface ListProps {
   session: Session
-  /** Changes when a member was added. */
-  turn: number
-  /** How many open invitations a member sent. */
-  countSent: (id: string) => number
   onPassword: (password: NewPassword) => void
-  /** A member's invitations may have ended with their role. */
-  onDropped: () => void
 }
 
 const STATUSES = ['active', 'disabled'] as const
 
-function MemberList({ session, turn, countSent, onPassword, onDropped }: ListProps) {
+function MemberList({ session, onPassword }: ListProps) {
   const [query] = useQuery()
   const { search, role, status } = query
   const filter = {
@@ -75,29 +60,34 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
     role: isRole(role) ? role : undefined,
     status: STATUSES.find((one) => one === status),
   }
-  const members = usePages<Member, { total: number; loaded: number }>(
-    async (cursor, signal) => {
-      const page = { limit: 50, cursor, ...filter }
-      const answer = await call('GET /auth/members', { query: page, ...(signal && { signal }) })
-      const { members: rows, total, nextCursor } = answer
-      return { rows, nextCursor, total, loaded: rows.length }
-    },
-    filter,
-    turn,
-  )
-  const { rows, pages, first } = members
-  const policy = useLoaded(() => call('GET /auth/company/security')).value?.secondFactor ?? 'optional'
+  const { pages, first, change, moreButton } = usePages('GET /auth/members', { limit: 50, ...filter })
+  const members = pages.flatMap((page) => page.members)
+  const total = pages[0]?.total ?? 0
+  const policy = useRead('GET /auth/company/security').data?.secondFactor ?? 'optional'
   const [said, setSaid] = useState<Said | null>(null)
-  const loaded = pages.reduce((sum, page) => sum + page.loaded, 0)
-  /** Without members deleted in the meantime. */
-  const total = (pages[0]?.total ?? 0) - (loaded - rows.length)
+
+  function replace(changed: Member): void {
+    const edit = (member: Member) => (member.id === changed.id ? changed : member)
+    change((all) => all.map((page) => ({ ...page, members: page.members.map(edit) })))
+  }
+  function remove({ id, name }: Member): void {
+    change((all) => {
+      const isCounted = all.some(({ members }) => members.some((member) => member.id === id))
+      return all.map((page) => ({
+        ...page,
+        members: page.members.filter((member) => member.id !== id),
+        total: page.total - Number(isCounted),
+      }))
+    })
+    setSaid({ text: `${name} was deleted.` })
+  }
   const isFiltered = Object.values(filter).some(Boolean)
   return (
     <Section id="members" title="All members" aside={<a href="#invite">Invite people</a>}>
       <MemberFilter />
       <p class="list-count" role="status">
-        {first.value && rows.length > 0 && countInWords({ total, shown: rows.length, isFiltered })}
-        {first.value && rows.length === 0 && 'No members match. Change the search or the filters.'}
+        {members.length > 0 && countInWords({ total, shown: members.length, isFiltered })}
+        {first.data && members.length === 0 && 'No members match. Change the search or the filters.'}
       </p>
       {policy !== 'optional' && (
         <p class="hint">
@@ -107,23 +97,17 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
       )}
       <Waiting of={first} />
       <Notice said={said} />
-      {rows.length > 0 && (
+      {members.length > 0 && (
         <MemberTable
-          members={rows}
+          members={members}
           selfId={session.user.id}
           isAsked={({ kind, role }) => kind === 'person' && asks(policy, role)}
-          countSent={countSent}
           onPassword={onPassword}
-          onDropped={onDropped}
-          onChanged={members.replace}
-          onDeleted={({ id, name }) => {
-            members.remove(id)
-            onDropped()
-            setSaid({ text: `${name} was deleted.` })
-          }}
+          onChanged={replace}
+          onDeleted={remove}
         />
       )}
-      {members.moreButton('Show more')}
+      {moreButton('Show more')}
     </Section>
   )
 }

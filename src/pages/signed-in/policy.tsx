@@ -1,8 +1,9 @@
+import { useQueryClient } from '@tanstack/preact-query'
 import { useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useLoaded, Waiting } from '../data.tsx'
 import { Form, type Values } from '../form.tsx'
 import { Dialog, Section } from '../parts.tsx'
+import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
 
 type Policy = Security['secondFactor']
@@ -37,12 +38,17 @@ export function asks(policy: Policy, role: string): boolean {
 
 /** The company's second-factor policy. */
 export function PolicySection({ session }: { session: Session }) {
-  const loaded = useLoaded(() => call('GET /auth/company/security'))
-  const own = useLoaded(() => call('GET /auth/second-factors'))
-  const [saved, setSaved] = useState<Security | null>(null)
-  const security = saved ?? loaded.value
-  const isWithout = own.value?.secondFactors.length === 0
+  const client = useQueryClient()
+  const loaded = useRead('GET /auth/company/security')
+  const own = useRead('GET /auth/second-factors')
+  const [isSaved, setSaved] = useState(false)
+  const { data: security } = loaded
+  const isWithout = own.data?.secondFactors.length === 0
   const isSelf = (policy: Policy) => isWithout && asks(policy, session.user.role)
+  function show(saved: Security): void {
+    client.setQueryData(reading('GET /auth/company/security').queryKey, saved)
+    setSaved(true)
+  }
   return (
     <Section id="policy" title="Two-factor authentication">
       <p class="lead">
@@ -53,11 +59,11 @@ export function PolicySection({ session }: { session: Session }) {
       {security && (
         <>
           <Without count={security.concerned.everyone} />
-          <PolicyForm key={security.secondFactor} security={security} isSelf={isSelf} onSaved={setSaved} />
+          <PolicyForm key={security.secondFactor} security={security} isSelf={isSelf} onSaved={show} />
         </>
       )}
       <p role="status" class="done">
-        {saved && "Saved. It takes effect immediately, and we've emailed your admins."}
+        {isSaved && "Saved. It takes effect immediately, and we've emailed your admins."}
       </p>
     </Section>
   )
@@ -66,18 +72,17 @@ export function PolicySection({ session }: { session: Session }) {
 const MAX_NAMES = 8
 const list = new Intl.ListFormat('en')
 
-/** The first members without a second factor, admins first. No filter finds them, so this searches first pages. */
-async function firstWithout() {
-  const read = async (role?: 'admin') => {
-    const { members } = await call('GET /auth/members', { query: { limit: 100, status: 'active', role } })
-    return members.filter(({ kind, secondFactors }) => kind === 'person' && secondFactors.length === 0)
-  }
-  const [admins, others] = await Promise.all([read('admin'), read()])
-  return [...admins, ...others.filter(({ role }) => role !== 'admin')].slice(0, MAX_NAMES)
+/** Searches only the first members, because no filter finds those without a second factor. */
+function useFirstWithout(role?: 'admin') {
+  const { data } = useRead('GET /auth/members', { query: { limit: 100, status: 'active', role } })
+  return data?.members.filter(({ kind, secondFactors }) => kind === 'person' && secondFactors.length === 0)
 }
 
+/** Admins come first. */
 function Without({ count }: { count: number }) {
-  const { value: first } = useLoaded(firstWithout, { on: [count] })
+  const admins = useFirstWithout('admin')
+  const others = useFirstWithout()?.filter(({ role }) => role !== 'admin')
+  const first = admins && others && [...admins, ...others].slice(0, MAX_NAMES)
   if (count === 0 || !first?.length) return null
   const names = first.map(({ name, role }) => (role === 'admin' ? `${name} (admin)` : name))
   if (count > first.length) names.push(`${(count - first.length).toLocaleString()} more`)

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks'
 import { ApiError, type Challenge, call } from '../api.ts'
-import { useLoaded } from '../data.tsx'
 import { Field, Form, Username } from '../form.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
+import { useRead } from '../queries.tsx'
 import type { Body, PasskeyProof } from '../routes.ts'
 import { SecondStep } from '../second-step.tsx'
 
@@ -69,8 +69,8 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
 
 /** Shown if the user has a passkey and the browser supports it. */
 function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
-  const { value } = useLoaded(() => call('GET /auth/second-factors'))
-  const hasPasskey = value?.secondFactors.some(({ kind }) => kind === 'passkey')
+  const { data } = useRead('GET /auth/second-factors')
+  const hasPasskey = data?.secondFactors.some(({ kind }) => kind === 'passkey')
   if (!hasPasskey || !canUsePasskeys()) return null
   return (
     <>

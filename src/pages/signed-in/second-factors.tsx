@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useChange, useLoaded, Waiting } from '../data.tsx'
 import { Section } from '../parts.tsx'
+import { useChange, useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { Confirm } from './confirm.tsx'
@@ -14,26 +14,26 @@ const FEW_CODES = 3
 interface Props {
   session: Session
   onAdded: (() => void) | undefined
-  /** The other sessions ended. */
-  onChanged: () => void
 }
 
 /** The user's own second factors and recovery codes. */
-export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
-  const loaded = useLoaded(() => call('GET /auth/second-factors'))
+export function SecondFactorSection({ session, onAdded }: Props) {
+  const loaded = useRead('GET /auth/second-factors')
+  const reload = useReload()
   const [codes, setCodes] = useState<string[] | null>(null)
   const [done, setDone] = useState<string | null>(null)
 
   function settle(words: string | null, newCodes: string[] | null = null): void {
     setDone(words)
     setCodes(newCodes)
-    loaded.reload()
+    reload('GET /auth/second-factors')
+    // The other sessions ended.
+    reload('GET /auth/sessions')
   }
-  const { value } = loaded
+  const { data: value } = loaded
   const add = (first: string[] | undefined) => {
     settle("Second factor added. You're signed out everywhere else.", first ?? null)
     onAdded?.()
-    onChanged()
   }
   const needsMailCode = value?.mailCodeRequired === true && !codes
   return (
@@ -48,10 +48,7 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
           <FactorList
             factors={value}
             onBegin={() => setDone(null)}
-            onRemoved={() => {
-              settle("Second factor removed. You're signed out everywhere else.")
-              onChanged()
-            }}
+            onRemoved={() => settle("Second factor removed. You're signed out everywhere else.")}
           >
             <CodesLeft left={value.recoveryCodes} onRenewed={(renewed) => settle(null, renewed)} />
           </FactorList>
@@ -68,7 +65,7 @@ export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
         )}
       </Section>
       {needsMailCode && (
-        <AddFirst email={session.user.email} needsMailCode onStale={loaded.reload} onAdded={add} />
+        <AddFirst email={session.user.email} needsMailCode onStale={loaded.refetch} onAdded={add} />
       )}
     </>
   )

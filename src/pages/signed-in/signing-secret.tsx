@@ -1,14 +1,15 @@
+import type { UseQueryResult } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { type Loaded, Waiting } from '../data.tsx'
 import { Field, Form } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import { Copied, Dialog, Section, Time } from '../parts.tsx'
+import { Waiting } from '../queries.tsx'
 import type { NewSecret, SecretStatus, Session } from '../routes.ts'
 
 interface Props {
   session: Session
-  status: Loaded<SecretStatus>
+  status: UseQueryResult<SecretStatus>
   /** Created since the page was opened. */
   fresh: NewSecret | null
   onReplaced: (secret: NewSecret) => void
@@ -21,16 +22,16 @@ export function SigningSecret({ session, status, fresh, onReplaced }: Props) {
       <p class="lead">
         Your servers sign events with this secret, so that nobody else can send events for your company.
       </p>
-      {fresh && <FreshSecret secret={fresh} status={status.value} />}
+      {fresh && <FreshSecret secret={fresh} status={status.data} />}
       <Waiting of={status} />
-      {status.value && (
+      {status.data && (
         <>
-          <SecretFacts status={status.value} />
+          <SecretFacts status={status.data} />
           <Replace
             session={session}
-            status={status.value}
+            status={status.data}
             onReplaced={onReplaced}
-            onSettled={status.reload}
+            onSettled={status.refetch}
           />
         </>
       )}
@@ -125,12 +126,12 @@ function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
 }
 
 /** Whether the service accepted an event that was signed with it. */
-export function isUsed({ version }: NewSecret, status: SecretStatus | null): boolean {
+export function isUsed({ version }: NewSecret, status: SecretStatus | undefined): boolean {
   return status?.version === version && status.lastUsedAt !== null
 }
 
 /** The new secret, until the page is left. */
-function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | null }) {
+function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | undefined }) {
   useLoss(isUsed(secret, status) ? null : "Your new signing secret won't be shown again. Have you copied it?")
   return (
     <div class="fresh">

@@ -1,6 +1,5 @@
-import { call } from '../api.ts'
-import { useLoaded } from '../data.tsx'
 import { LinkButton } from '../parts.tsx'
+import { useRead } from '../queries.tsx'
 
 /** Shown after a sign-in with a recovery code, because a lost second factor still works. */
 export function UsedRecoveryCode({ onClose }: { onClose: () => void }) {
@@ -9,12 +8,12 @@ export function UsedRecoveryCode({ onClose }: { onClose: () => void }) {
     onClose()
     document.querySelector('h1')?.focus()
   }
-  const { value } = useLoaded(() => call('GET /auth/second-factors'))
+  const { data } = useRead('GET /auth/second-factors')
   return (
     <p class="notice" role="status">
-      {value && (
+      {data && (
         <>
-          You used a recovery code: {value.recoveryCodes || 'none'} left. If you lost your passkey or phone,
+          You used a recovery code: {data.recoveryCodes || 'none'} left. If you lost your passkey or phone,
           first <a href="#second-factors">add a new one</a>, then remove the lost one.{' '}
           <LinkButton onClick={close}>Dismiss</LinkButton>
         </>

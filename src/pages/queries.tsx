@@ -1,0 +1,182 @@
+import {
+  focusManager,
+  QueryClient,
+  QueryClientProvider,
+  type QueryState,
+  type UseQueryResult,
+  useInfiniteQuery,
+  useMutation,
+  usePrefetchInfiniteQuery,
+  useQuery,
+  useQueryClient,
+} from '@tanstack/preact-query'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, type Arguments, call, type Loose } from './api.ts'
+import { useQuery as useAddress } from './router.ts'
+import type { Answer, Query, Routes } from './routes.ts'
+
+/** How pages load and change data. The key of a query is its request, so components share one for the same thing. */
+
+/** Polls slow down while nobody uses the page, and stop after an hour, because they keep the session alive. */
+const SLOWEST_MS = 30_000
+const SLOWER_EVERY_MS = 60_000
+const IDLE_MS = 60 * 60_000
+
+let usedAt = 0
+const idleMs = () => Date.now() - usedAt
+
+function use(): void {
+  const wasIdle = idleMs() > SLOWER_EVERY_MS
+  usedAt = Date.now()
+  focusManager.setFocused(!document.hidden)
+  if (wasIdle) focusManager.onFocus()
+}
+use()
+for (const event of ['pointerdown', 'keydown', 'focus', 'visibilitychange'])
+  addEventListener(event, use, { capture: true, passive: true })
+
+/** Options of a query that loads again `everyMs` after each response, or at the next use of an idle page. */
+export const polled = (everyMs: number) => ({
+  refetchOnWindowFocus: true,
+  refetchInterval({ state }: { state: QueryState<unknown, Error> }) {
+    const slower = 1 + Math.floor(idleMs() / SLOWER_EVERY_MS)
+    const failures = state.status === 'error' ? Math.min(state.errorUpdateCount, 4) : 0
+    return idleMs() < IDLE_MS && Math.min(SLOWEST_MS, everyMs * slower * 2 ** failures)
+  },
+})
+
+const openClient = () =>
+  new QueryClient({
+    defaultOptions: {
+      queries: {
+        // Requests without a network fail and say so, instead of waiting for it.
+        networkMode: 'always',
+        retry: false,
+        refetchOnReconnect: () => idleMs() < IDLE_MS,
+        refetchOnWindowFocus: ({ state }) => state.status === 'error',
+      },
+      mutations: { networkMode: 'always' },
+    },
+  })
+
+/** The parts share what they load with each other only, so one for each session keeps the data of sessions apart. */
+export function Sharing({ children }: { children: ComponentChildren }) {
+  const [client] = useState(openClient)
+  return <QueryClientProvider client={client}>{children}</QueryClientProvider>
+}
+
+/** Shows the previous response, if there is one, while it loads. */
+export function useRead<Name extends keyof Routes>(route: Name, ...[options]: Arguments<Name>) {
+  return useQuery(reading(route, ...([options] as Arguments<Name>)))
+}
+
+export const reading = <Name extends keyof Routes>(route: Name, ...[options]: Arguments<Name>) => ({
+  queryKey: [route, options] as const,
+  queryFn: ({ signal }: { signal: AbortSignal }) =>
+    call(route, ...([{ ...options, signal }] as unknown as Arguments<Name>)),
+})
+
+/** Loads what these routes return again, where it is shown. Responses to earlier requests can lack the change. */
+export function useReload() {
+  const client = useQueryClient()
+  return async (route: keyof Routes): Promise<void> => {
+    await client.cancelQueries({ queryKey: [route] })
+    await client.invalidateQueries({ queryKey: [route] })
+  }
+}
+
+/** Loaded together when Back returns to a list. */
+const MAX_PAGES = 50
+
+/** A list by pages. The query of the address keeps their number as `shown`; a change of the filter sets it to ''. */
+export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
+  route: Name,
+  query: Loose<Query<Name>>,
+) {
+  const client = useQueryClient()
+  const [{ shown = '1' }, changeAddress] = useAddress()
+  const options = {
+    queryKey: [route, 'pages', query],
+    queryFn: ({ pageParam: cursor, signal }: { pageParam: string | undefined; signal: AbortSignal }) =>
+      call(route, ...([{ query: { ...query, cursor }, signal }] as unknown as Arguments<Name>)),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ nextCursor }: Answer<Name>) => nextCursor,
+  }
+  usePrefetchInfiniteQuery({ ...options, pages: Math.min(Number(shown) || 1, MAX_PAGES) })
+  const list = useInfiniteQuery(options)
+  const pages = list.data?.pages ?? []
+  useEffect(() => {
+    if (pages.length > 0) changeAddress({ shown: pages.length > 1 ? String(pages.length) : '' })
+  }, [pages.length, shown])
+
+  /** Changes the pages that are shown. */
+  function change(edit: (pages: Answer<Name>[]) => Answer<Name>[]): void {
+    const { queryKey } = options
+    const apply = () =>
+      client.setQueryData<typeof list.data>(queryKey, (all) => all && { ...all, pages: edit(all.pages) })
+    apply()
+    // A response that is on its way brings the previous rows back.
+    if (client.isFetching({ queryKey }) > 0) list.refetch({ cancelRefetch: false }).then(apply)
+  }
+  const isOfMore = list.isFetchNextPageError
+  return {
+    first: isOfMore ? { ...list, error: null } : list,
+    pages,
+    change,
+    /** A button that loads the next page, if there is one. */
+    moreButton: (label: string) => (
+      <>
+        {isOfMore && <Fault error={list.error} />}
+        {list.hasNextPage && (
+          <button type="button" onClick={() => list.fetchNextPage()} disabled={list.isFetchingNextPage}>
+            {list.isFetchingNextPage ? 'One moment…' : label}
+          </button>
+        )}
+      </>
+    ),
+  }
+}
+
+function Fault({ error, children }: { error: Error; children?: ComponentChildren }) {
+  return (
+    <p class="error box" role="alert">
+      {error.message} {children}
+    </p>
+  )
+}
+
+type Loaded = Pick<UseQueryResult, 'error' | 'isPending' | 'errorUpdateCount' | 'refetch'>
+
+/** The loading state, or the error with a button, unless a retry cannot help. */
+export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }: { of: Loaded }) {
+  // It stays while a retry is on its way, so that its button keeps the focus.
+  const last = useRef<Error | null>(null)
+  last.current = error ?? (isPending && errorUpdateCount > 0 ? last.current : null)
+  const { current: fault } = last
+  if (!fault) return isPending ? <p class="quiet">Loading…</p> : null
+  return (
+    <Fault error={fault}>
+      {!isFinal(fault) && (
+        <button type="button" class="small" onClick={() => refetch()}>
+          Try again
+        </button>
+      )}
+    </Fault>
+  )
+}
+
+const isFinal = (error: Error) =>
+  error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429
+
+/** Runs a change, and keeps its error message. */
+export function useChange() {
+  const { mutateAsync, isPending, error } = useMutation({
+    mutationFn: (change: () => Promise<unknown>) => change(),
+  })
+  return {
+    run: async (change: () => Promise<unknown>) => void (await mutateAsync(change).catch(() => {})),
+    isBusy: isPending,
+    shown: error && <Fault error={error} />,
+  }
+}
