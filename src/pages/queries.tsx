@@ -107,7 +107,8 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
   const list = useInfiniteQuery(options)
   const pages = list.data?.pages ?? []
   useEffect(() => {
-    if (pages.length > 0) changeAddress({ shown: pages.length > 1 ? String(pages.length) : '' })
+    if (pages.length === 0 || String(pages.length) === shown) return
+    changeAddress({ shown: pages.length > 1 ? String(pages.length) : '' })
   }, [pages.length, shown])
 
   /** Changes the pages that are shown. */

@@ -126,7 +126,15 @@ test('pages import only types of the server, which imports only their paths', ()
     imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
   )
   // Only the build needs them, not the running service.
-  expect(new Set(packages)).toEqual(new Set(['preact', 'preact/hooks', 'preact-iso/router', 'lean-qr']))
+  expect(new Set(packages)).toEqual(
+    new Set([
+      'preact',
+      'preact/hooks',
+      'preact-iso/router',
+      '@tanstack/preact-query',
+      'lean-qr',
+    ]),
+  )
 })
 
 test('migrations import only kysely', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { go, openPages, say, signIn, submit } from '../support/browser.ts'
+import { go, heading, openPages, press, say, signIn, submit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 
 /** A large company: 500 members with long names, and 5,000 entries in the audit log. */
@@ -41,4 +41,31 @@ test('a large company filters members, goes Back, and exports 5,000 activity ent
   await submit(page, { 'Email addresses': 'eve@large.example' }, 'Invite')
   await say(page, /The company can have at most \d+ members/)
   expect(await page.getByLabel('Email addresses').inputValue()).toBe('eve@large.example')
+})
+
+test('Back restores the rows of a list and the place in it', async () => {
+  const { page } = await openPage()
+  await signIn(page, await addLargeCompany(service))
+  await go(page, 'Members')
+  const rows = page.locator('.list-row')
+  for (const shown of [50, 100]) {
+    await expect.poll(() => rows.count()).toBe(shown)
+    await press(page, 'Show more')
+  }
+  await expect.poll(() => rows.count()).toBe(150)
+  await expect.poll(() => page.url()).toContain('shown=3')
+  await rows.nth(120).scrollIntoViewIfNeeded()
+  const place = () => page.evaluate<number>('Math.round(scrollY)')
+  const before = await place()
+  expect(before).toBeGreaterThan(1_000)
+  // A click would scroll to the link first.
+  await page.getByRole('link', { name: 'Activity', exact: true }).dispatchEvent('click')
+  await heading(page, 'Activity')
+  await page.goBack()
+  await heading(page, 'Members')
+  await expect.poll(place).toBe(before)
+  expect(await rows.count()).toBe(150)
+
+  await page.reload()
+  await expect.poll(() => rows.count()).toBe(150)
 })

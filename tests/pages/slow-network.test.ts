@@ -98,10 +98,38 @@ test('a list is never shown under a different filter', async () => {
   await answerDevelopers('fail')
   await page.getByRole('alert').getByText('gatehouse is busy').waitFor()
   expect([await rows.count(), await more.count()]).toEqual([0, 0])
+  await press(page, 'Try again')
+  await page.waitForLoadState('networkidle')
+  await page.locator('button:focus', { hasText: 'Try again' }).waitFor()
   await page.unrouteAll()
   await press(page, 'Try again')
   await rows.nth(49).waitFor()
   expect(new Set(await roles())).toEqual(new Set(['developer']))
+})
+
+test('a change stays when more rows load at the same time', async () => {
+  const { page } = await openPage()
+  await signIn(page, await addLargeCompany(service))
+  await page.goto('/members?role=viewer&status=active')
+  const rows = page.locator('.list-row')
+  const more = page.getByRole('button', { name: 'Show more' })
+  await more.waitFor()
+  const gate = Promise.withResolvers<void>()
+  await page.route('**/api/auth/members?*cursor=*', async (route) => {
+    await gate.promise
+    await route.continue()
+  })
+  await more.click()
+  await rows
+    .nth(0)
+    .getByRole('button', { name: /^Manage/ })
+    .click()
+  await page.getByRole('button', { name: /^Disable/ }).click()
+  await press(page.getByRole('dialog'), 'Disable')
+  await say(page, 'Disabled. All sessions have ended.')
+  gate.resolve()
+  await rows.nth(99).waitFor()
+  await say(rows.nth(0), 'disabled')
 })
 
 test('sections reload when the network returns', async () => {
@@ -140,7 +168,7 @@ test('a page retries while other reads of the company wait', async () => {
   expect(await page.getByRole('alert').count()).toBe(0)
 })
 
-test('polls never overlap, slow down, stop while hidden, and continue when shown', async () => {
+test('polls never overlap, slow down, stop while hidden or idle, and then continue', async () => {
   const { page } = await openPage()
   await page.clock.install()
   await signIn(page, await service.addCompany())
@@ -185,5 +213,13 @@ test('polls never overlap, slow down, stop while hidden, and continue when shown
   expect(asked).toBe(before)
   await setHidden(false)
   // Once the page is shown, polls continue.
+  await untilAsked(2)
+
+  await page.clock.fastForward('01:01:00')
+  await page.clock.runFor(60_000)
+  const idle = asked
+  await page.clock.runFor(180_000)
+  expect(asked).toBe(idle)
+  await page.keyboard.press('Shift')
   await untilAsked(2)
 })

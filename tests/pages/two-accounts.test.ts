@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { fill, go, openPages, press, signIn, submit } from '../support/browser.ts'
+import { enter, fill, go, openPages, press, signIn, submit } from '../support/browser.ts'
 
 /** With two accounts in one browser, a page never acts in a company that it does not show (ASVS 8.2.2). */
 
@@ -70,4 +70,18 @@ test('a tab hides its company once a different company signs in', async () => {
   await page.unrouteAll()
   await page.goto('/account')
   await company(page, 'Beta')
+})
+
+test('a new session shows nothing that the previous one loaded', async () => {
+  const { a, b, page } = await openTwo({ isTold: true })
+  const rows = page.getByRole('region', { name: 'All members' }).locator('.list-row')
+  await go(page, 'Members')
+  await rows.filter({ hasText: a.email }).waitFor()
+  await press(page, 'Sign out')
+  await page.route(/\/api\/auth\/(?:members|invitations)/, (route) => route.abort())
+  await enter(page, b)
+  await company(page, 'Beta')
+  await go(page, 'Members')
+  await expect.poll(() => page.getByRole('alert').count()).toBe(2)
+  expect(await page.content()).not.toContain(a.email)
 })

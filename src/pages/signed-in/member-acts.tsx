@@ -65,9 +65,9 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     ),
     async perform() {
       const disabled = await setStatus('disabled')
+      reload('GET /auth/invitations')
       return () => {
         onChanged(disabled)
-        reload('GET /auth/invitations')
         setDone('Disabled. All sessions have ended.')
       }
     },
@@ -122,10 +122,8 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     ),
     async perform() {
       await call('DELETE /auth/members/:id', { id })
-      return () => {
-        onDeleted(member)
-        reload('GET /auth/invitations')
-      }
+      reload('GET /auth/invitations')
+      return () => onDeleted(member)
     },
   }
 

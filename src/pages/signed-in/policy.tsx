@@ -45,8 +45,11 @@ export function PolicySection({ session }: { session: Session }) {
   const { data: security } = loaded
   const isWithout = own.data?.secondFactors.length === 0
   const isSelf = (policy: Policy) => isWithout && asks(policy, session.user.role)
-  function show(saved: Security): void {
-    client.setQueryData(reading('GET /auth/company/security').queryKey, saved)
+  async function show(saved: Security): Promise<void> {
+    const { queryKey } = reading('GET /auth/company/security')
+    // Its response can lack the change.
+    await client.cancelQueries({ queryKey })
+    client.setQueryData(queryKey, saved)
     setSaved(true)
   }
   return (
@@ -96,7 +99,7 @@ function Without({ count }: { count: number }) {
 interface FormProps {
   security: Security
   isSelf: (policy: Policy) => boolean
-  onSaved: (security: Security) => void
+  onSaved: (security: Security) => Promise<void>
 }
 
 function PolicyForm({ security, isSelf, onSaved }: FormProps) {
@@ -106,7 +109,7 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
   const [stricter, setStricter] = useState<Policy | null>(null)
 
   async function change(secondFactor: Policy): Promise<void> {
-    onSaved(await call('PATCH /auth/company/security', { body: { secondFactor } }))
+    await onSaved(await call('PATCH /auth/company/security', { body: { secondFactor } }))
   }
   async function choose({ policy }: Values): Promise<void> {
     const chosen = CHOICES.find((choice) => choice.policy === policy)?.policy ?? current
