@@ -16,7 +16,7 @@ import { ApiError, type Arguments, call, type Loose } from './api.ts'
 import { useQuery as useAddress } from './router.ts'
 import type { Answer, Query, Routes } from './routes.ts'
 
-/** How pages load and change data. The key of a query is its request, so components share one for the same thing. */
+/** How pages load and change data. A query's key is its request, so components share what they load. */
 
 /** Polls slow down while nobody uses the page, and stop after an hour, because they keep the session alive. */
 const SLOWEST_MS = 30_000
@@ -60,13 +60,13 @@ const openClient = () =>
     },
   })
 
-/** The parts share what they load with each other only, so one for each session keeps the data of sessions apart. */
+/** Components inside share a cache. Each session has its own, so it never shows the data of a different one. */
 export function Sharing({ children }: { children: ComponentChildren }) {
   const [client] = useState(openClient)
   return <QueryClientProvider client={client}>{children}</QueryClientProvider>
 }
 
-/** Shows the previous response, if there is one, while it loads. */
+/** The previous response stays while a new one loads. */
 export function useRead<Name extends keyof Routes>(route: Name, ...[options]: Arguments<Name>) {
   return useQuery(reading(route, ...([options] as Arguments<Name>)))
 }
@@ -77,7 +77,7 @@ export const reading = <Name extends keyof Routes>(route: Name, ...[options]: Ar
     call(route, ...([{ ...options, signal }] as unknown as Arguments<Name>)),
 })
 
-/** Loads what these routes return again, where it is shown. Responses to earlier requests can lack the change. */
+/** Reloads what a route returned, after a change. Responses to requests from before it are ignored. */
 export function useReload() {
   const client = useQueryClient()
   return async (route: keyof Routes): Promise<void> => {
@@ -86,10 +86,9 @@ export function useReload() {
   }
 }
 
-/** Loaded together when Back returns to a list. */
 const MAX_PAGES = 50
 
-/** A list by pages. The query of the address keeps their number as `shown`; a change of the filter sets it to ''. */
+/** The address keeps the number of pages as `shown`, for reloads and Back. A change of the filter sets it to ''. */
 export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
   route: Name,
   query: Loose<Query<Name>>,
@@ -111,13 +110,12 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
     changeAddress({ shown: pages.length > 1 ? String(pages.length) : '' })
   }, [pages.length, shown])
 
-  /** Changes the pages that are shown. */
   function change(edit: (pages: Answer<Name>[]) => Answer<Name>[]): void {
     const { queryKey } = options
     const apply = () =>
       client.setQueryData<typeof list.data>(queryKey, (all) => all && { ...all, pages: edit(all.pages) })
     apply()
-    // A response that is on its way brings the previous rows back.
+    // A response on its way would bring the previous rows back.
     if (client.isFetching({ queryKey }) > 0) list.refetch({ cancelRefetch: false }).then(apply)
   }
   const isOfMore = list.isFetchNextPageError
@@ -125,7 +123,6 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
     first: isOfMore ? { ...list, error: null } : list,
     pages,
     change,
-    /** A button that loads the next page, if there is one. */
     moreButton: (label: string) => (
       <>
         {isOfMore && <Fault error={list.error} />}
@@ -149,9 +146,9 @@ function Fault({ error, children }: { error: Error; children?: ComponentChildren
 
 type Loaded = Pick<UseQueryResult, 'error' | 'isPending' | 'errorUpdateCount' | 'refetch'>
 
-/** The loading state, or the error with a button, unless a retry cannot help. */
+/** The loading state, or the error, with a button unless a retry cannot help. */
 export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }: { of: Loaded }) {
-  // It stays while a retry is on its way, so that its button keeps the focus.
+  // The error stays during a retry, so that its button keeps the focus.
   const last = useRef<Error | null>(null)
   last.current = error ?? (isPending && errorUpdateCount > 0 ? last.current : null)
   const { current: fault } = last
