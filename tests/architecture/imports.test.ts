@@ -127,13 +127,7 @@ test('pages import only types of the server, which imports only their paths', ()
   )
   // Only the build needs them, not the running service.
   expect(new Set(packages)).toEqual(
-    new Set([
-      'preact',
-      'preact/hooks',
-      'preact-iso/router',
-      '@tanstack/preact-query',
-      'lean-qr',
-    ]),
+    new Set(['preact', 'preact/hooks', 'preact-iso/router', '@tanstack/preact-query', 'lean-qr']),
   )
 })
 

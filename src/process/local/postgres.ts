@@ -30,6 +30,8 @@ type Site = Awaited<ReturnType<typeof openSite>>
 
 const POLL_MS = 20
 const MAX_LAUNCHES = 8
+/** A starting server writes its lock file right after creating it, but a busy machine can take a while. */
+const EMPTY_MS = 2_000
 /** How long a ready server may take to let us in or, if it belongs to a different service, to end. */
 const PATIENCE_MS = 15_000
 /** Without our environment, which can contain secrets. */
@@ -55,10 +57,12 @@ async function findServer(site: Site) {
   const { isCommand, signal } = site
   let own: ChildProcess | undefined
   let deadline = performance.now() + PATIENCE_MS
+  let emptySince = Number.POSITIVE_INFINITY
   try {
     for (let launches = 0; ; await sleep(POLL_MS)) {
       signal?.throwIfAborted()
       const lock = await readLock(site)
+      emptySince = lock?.text === '' ? Math.min(emptySince, performance.now()) : Number.POSITIVE_INFINITY
       // Recovery and the last writes of a shutdown can take any time.
       if (lock?.status !== 'ready') deadline = performance.now() + PATIENCE_MS
       if (lock && (await isPostmaster(lock.pid, site))) {
@@ -69,7 +73,11 @@ async function findServer(site: Site) {
         if (performance.now() > deadline) throw isUsable ? await notComingUp(site) : inUse(lock.pid)
       } else if (!own || !isRunning(own)) {
         if (launches === MAX_LAUNCHES) throw await notComingUp(site)
-        if (own && lock && (await isInTheWay(lock, site))) rmSync(site.lockFile, { force: true })
+        // Postgres ignores the lock file of an ended process, unless it is empty or a different process has its pid.
+        const isStuck =
+          lock?.text === '' ? performance.now() - emptySince > EMPTY_MS : lock && isAlive(lock.pid)
+        if (own && isStuck && (await readLock(site))?.text === lock?.text)
+          rmSync(site.lockFile, { force: true })
         // A failure can be temporary: a different process took the port, or backends of a killed server still run.
         await sleep(launches * 100)
         own = await launch(site)
@@ -169,16 +177,6 @@ async function readLock({ lockFile }: Site) {
   const lines = text?.split('\n') ?? []
   const [pid, port, status] = [Number(lines[0]), Number(lines[3]), lines[7]?.trim()]
   return text === undefined ? undefined : { text, pid, port, status }
-}
-
-/** A starting server writes its lock file right after creating it, but a busy machine can take a while. */
-const EMPTY_MS = 2_000
-
-/** Postgres ignores the lock file of an ended process, unless it is empty or a different process has its pid. */
-async function isInTheWay({ text, pid }: { text: string; pid: number }, site: Site): Promise<boolean> {
-  const { mtimeMs = Date.now() } = (await fs.stat(site.lockFile).catch(unless('ENOENT'))) ?? {}
-  const isStuck = text === '' ? Date.now() - mtimeMs > EMPTY_MS : isAlive(pid)
-  return isStuck && (await readLock(site))?.text === text
 }
 
 function isAlive(pid: number): boolean {
