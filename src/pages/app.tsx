@@ -15,14 +15,6 @@ import { Undo } from './public/undo.tsx'
 import { Sharing } from './queries.tsx'
 import { signedInMark } from './remembered.ts'
 import type { Session } from './routes.ts'
-import { Account } from './signed-in/account.tsx'
-import { Activity } from './signed-in/activity.tsx'
-import { CompanyPage } from './signed-in/company.tsx'
-import { Developer } from './signed-in/developer.tsx'
-import { Enrolment } from './signed-in/enrolment.tsx'
-import { MembersPage } from './signed-in/members.tsx'
-import { ProofDialog } from './signed-in/proof-dialog.tsx'
-import { type PageProps, Shell } from './signed-in/shell.tsx'
 import { ENDED } from './words.ts'
 
 /** Routes paths to pages, and tracks the session. */
@@ -38,13 +30,10 @@ const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], (props: LinkProps) => Compon
   '/undo': (props) => <Undo {...props} />,
 }
 
-const SIGNED_IN: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
-  '/developer': (props) => <Developer {...props} />,
-  '/members': (props) => <MembersPage {...props} />,
-  '/activity': () => <Activity />,
-  '/company': (props) => <CompanyPage {...props} />,
-  '/account': (props) => <Account {...props} />,
-}
+/** Separate, because strangers and people who sign in need only the public pages. */
+const loadSignedIn = () => import('./signed-in/pages.tsx')
+const prefetch = () => void loadSignedIn().catch(() => {})
+type SignedInPages = Awaited<ReturnType<typeof loadSignedIn>>
 
 function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): path is Path {
   return Object.hasOwn(pages, path)
@@ -53,6 +42,7 @@ function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): 
 /** Users who do not send events start at their account. */
 const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role) ? '/developer' : '/account')
 
+const NOT_LOADED = "This page didn't load. Check your connection, then try again."
 const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
 /** Tells other tabs the ID of the session that this tab opened or changed, or null after a sign-out. */
@@ -92,6 +82,7 @@ function Pages() {
   const [recovered, setRecovered] = useState<string | null>(null)
   /** The browser is signed in to a different session than the page shows. */
   const [isStale, setStale] = useState(false)
+  const [pages, setPages] = useState<SignedInPages | null>(null)
   const isPublic = isAt(PUBLIC, path)
   const current = useRef({ session, url, isPublic })
   current.current = { session, url, isPublic }
@@ -123,7 +114,7 @@ function Pages() {
       signedInMark.set(false)
       if (!current.current.session) return
       setNotice(reason ? ENDED[reason] : 'Your session has ended. Sign in again.')
-      if (isAt(SIGNED_IN, location.pathname)) setReturnTo(current.current.url)
+      if (isAt(SIGNED_IN_PAGES, location.pathname)) setReturnTo(current.current.url)
       setSession(null)
       tabs?.postMessage(null)
     }
@@ -142,9 +133,18 @@ function Pages() {
       else ask()
     })
     // Scripts can't read the HTTP-only cookie; this mark says whether to request the session.
-    if (signedInMark.isSet()) ask()
-    else setSession(null)
+    if (signedInMark.isSet()) {
+      prefetch()
+      ask()
+    } else setSession(null)
   }, [])
+
+  const isSignedIn = Boolean(session)
+  useEffect(() => {
+    if (isSignedIn) loadSignedIn().then(setPages, () => setFault(NOT_LOADED))
+    // Typing usually leads to a sign-in.
+    else addEventListener('input', prefetch, { once: true })
+  }, [isSignedIn])
 
   // A reload ends everything that the page was doing. It shows nothing now, so it does not ask before leaving.
   useEffect(() => {
@@ -154,7 +154,7 @@ function Pages() {
   const isAtHome = HOME_PATHS.includes(path)
   useEffect(() => {
     if (session === null && !isPublic && path !== '/sign-in') {
-      const needsSignIn = isAt(SIGNED_IN, path)
+      const needsSignIn = isAt(SIGNED_IN_PAGES, path)
       if (needsSignIn) setReturnTo(url)
       if (path === '/' || needsSignIn) route('/sign-in', true)
     }
@@ -195,8 +195,8 @@ function Pages() {
     route('/sign-in')
   }
 
-  if (session === undefined || isStale)
-    return fault === null ? (
+  const waiting =
+    fault === null ? (
       <p class="waiting" role="status">
         Loading…
       </p>
@@ -210,41 +210,28 @@ function Pages() {
         </button>
       </Frame>
     )
+  if (session === undefined || isStale) return waiting
   if (isAt(PUBLIC, path)) return PUBLIC[path]({ session, onSignedIn: enter })
   if (session === null) {
-    if (!isAtHome && !isAt(SIGNED_IN, path)) return <NotFound />
+    if (!isAtHome && !isAt(SIGNED_IN_PAGES, path)) return <NotFound />
     return <SignIn key={notice} notice={notice} onSignedIn={enter} />
   }
-  if (!isAt(SIGNED_IN, path)) return isAtHome ? null : <NotFound />
-  const { needs } = SIGNED_IN_PAGES[path]
-  const mustEnroll = held === session.session.id
-  const onRecovered = recovered === session.session.id ? () => setRecovered(null) : undefined
-  const isAllowed = needs === undefined || session.permissions.includes(needs)
+  if (!isAt(SIGNED_IN_PAGES, path)) return isAtHome ? null : <NotFound />
+  if (!pages) return waiting
   return (
-    // The key prevents one session's data from showing in a different one.
-    <Sharing key={session.session.id}>
-      <Shell session={session} path={path} mustEnroll={mustEnroll} onSignOut={() => leave(signOut)}>
-        {fault && (
-          <p class="error box" role="alert">
-            {fault}
-          </p>
-        )}
-        {mustEnroll ? (
-          <Enrolment
-            session={session}
-            onDone={() => {
-              setHeld(null)
-              tabs?.postMessage(session.session.id)
-            }}
-          />
-        ) : isAllowed ? (
-          SIGNED_IN[path]({ session, onChanged: change, onRecovered })
-        ) : (
-          <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
-        )}
-        <ProofDialog email={session.user.email} />
-      </Shell>
-    </Sharing>
+    <pages.SignedIn
+      session={session}
+      path={path}
+      fault={fault}
+      mustEnroll={held === session.session.id}
+      onEnrolled={() => {
+        setHeld(null)
+        tabs?.postMessage(session.session.id)
+      }}
+      onSignOut={() => leave(signOut)}
+      onChanged={change}
+      onRecovered={recovered === session.session.id ? () => setRecovered(null) : undefined}
+    />
   )
 }
 

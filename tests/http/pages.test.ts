@@ -114,12 +114,12 @@ test.for([
   expect(pick(answer, names)).toEqual(pick(await get(target), names))
 })
 
-test('the first page takes at most 60 kB with everything it loads', async () => {
+test('the sign-in page takes at most 40 kB with everything it loads', async () => {
   const sent = await Promise.all(
     ['/sign-in', ...assets].map(async (path) => (await get(path, { 'accept-encoding': 'br' })).body.length),
   )
   const sum = sent.reduce((all, bytes) => all + bytes)
-  expect(sum).toBeLessThanOrEqual(60_000)
+  expect(sum).toBeLessThanOrEqual(40_000)
   expect(sum).toBeGreaterThan(20_000)
 })
 

@@ -107,3 +107,17 @@ test('a missing file of a browser extension changes nothing', async () => {
     sessionStorage.length`)
   expect(marks).toBe(0)
 })
+
+test('pages behind sign-in that do not load say so, and load with a retry', async () => {
+  const { page } = await openPage()
+  const isPublic = (url: string) => html.includes(new URL(url).pathname)
+  await page.route(/assets\/\w+\.js$/, (route, request) =>
+    isPublic(request.url()) ? route.continue() : route.fulfill({ status: 404 }),
+  )
+  await page.goto('/sign-in')
+  await enter(page, await service.addCompany())
+  await page.getByRole('alert').getByText("This page didn't load. Check your connection").waitFor()
+  await page.unrouteAll()
+  await press(page, 'Try again')
+  await heading(page, 'Developer settings')
+})

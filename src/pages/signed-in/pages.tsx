@@ -1,0 +1,59 @@
+import type { ComponentChild } from 'preact'
+import { SIGNED_IN_PAGES } from '../paths.ts'
+import { Sharing } from '../queries.tsx'
+import type { Session } from '../routes.ts'
+import { Account } from './account.tsx'
+import { Activity } from './activity.tsx'
+import { CompanyPage } from './company.tsx'
+import { Developer } from './developer.tsx'
+import { Enrolment } from './enrolment.tsx'
+import { MembersPage } from './members.tsx'
+import { ProofDialog } from './proof-dialog.tsx'
+import { type PageProps, Shell } from './shell.tsx'
+
+/** The pages behind sign-in. The browser loads them while the user signs in. */
+
+const PAGES: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
+  '/developer': (props) => <Developer {...props} />,
+  '/members': (props) => <MembersPage {...props} />,
+  '/activity': () => <Activity />,
+  '/company': (props) => <CompanyPage {...props} />,
+  '/account': (props) => <Account {...props} />,
+}
+
+interface Props extends PageProps {
+  path: keyof typeof SIGNED_IN_PAGES
+  fault: string | null
+  mustEnroll: boolean
+  onEnrolled: () => void
+  onSignOut: () => void
+}
+
+export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...props }: Props) {
+  const { session } = props
+  return (
+    // The key prevents one session's data from showing in a different one.
+    <Sharing key={session.session.id}>
+      <Shell session={session} path={path} mustEnroll={mustEnroll} onSignOut={onSignOut}>
+        {fault && (
+          <p class="error box" role="alert">
+            {fault}
+          </p>
+        )}
+        {mustEnroll ? (
+          <Enrolment session={session} onDone={onEnrolled} />
+        ) : mayOpen(path, session) ? (
+          PAGES[path](props)
+        ) : (
+          <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
+        )}
+        <ProofDialog email={session.user.email} />
+      </Shell>
+    </Sharing>
+  )
+}
+
+function mayOpen(path: keyof typeof SIGNED_IN_PAGES, { permissions }: Session): boolean {
+  const { needs } = SIGNED_IN_PAGES[path]
+  return needs === undefined || permissions.includes(needs)
+}
