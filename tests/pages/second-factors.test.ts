@@ -257,3 +257,18 @@ test('a late change requires password and second factor, or only a passkey (ASVS
   expect(await dialog.isVisible()).toBe(false)
   await expectNoTraces(page, [secret, PASSWORD])
 })
+
+test('the QR code of a company with a long name has modules of 3 px', async () => {
+  const admin = await service.addCompany({ name: 'Northwind Traders '.repeat(5).trim() })
+  const { page } = await openPage()
+  await signInWithDevice(page, admin)
+  await go(page, 'Account')
+  await proveMailbox(page)
+  await press(page, 'Add an app')
+  const code = page.getByRole('img', { name: /QR code/ })
+  await code.waitFor()
+  const { width = 0 } = (await code.boundingBox()) ?? {}
+  const [, , modules = 0] = ((await code.getAttribute('viewBox')) ?? '').split(' ').map(Number)
+  expect(modules).toBeGreaterThan(70)
+  expect(width / modules).toBeCloseTo(3, 0)
+})

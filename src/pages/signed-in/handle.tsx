@@ -43,6 +43,7 @@ export function HandleSection({ current, onSaved }: Props) {
           <Field
             label="Handle"
             name="handle"
+            autoComplete="off"
             value={current ?? ''}
             hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
             error={faults['handle']}
