@@ -44,6 +44,8 @@ export const session = {
   ended: (_reason: EndReason | undefined) => {},
   /** The company's policy requires a second factor, which this session has not used. */
   held: () => {},
+  /** The user may no longer do this: their role may have changed. */
+  denied: () => {},
   /** Resolves after re-authentication; false if the user cancels. */
   prove: async (): Promise<boolean> => false,
 }
@@ -112,6 +114,7 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
     throw new ApiError(error.code, 'Nothing was changed.')
   }
   if (error.code === HELD) session.held()
+  if (error.code === 'permission_denied') session.denied()
   if (error.code === CHANGED) session.changed()
   if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
     // Re-authentication can replace the cookie while a request is on its way, so it is retried once.

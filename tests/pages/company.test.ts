@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { go, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
+import { go, heading, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
 
 const { origin, service, openPage, openAdmin, codeTo, giveCodeTo } = await openPages()
 
@@ -167,4 +167,21 @@ test("a service account's new password replaces the current one later or immedia
   const third = await shown()
   await expect.poll(() => rows.count()).toBe(1)
   expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([401, 401, 200])
+})
+
+test('a role that changes elsewhere is noticed at the next click', async () => {
+  const { admin, page } = await openAdmin()
+  await say(page, 'There is no secret yet')
+  await go(page, 'Account')
+  const other = await service.addUser(admin, 'admin')
+  const { accessToken: token } = await service.loginAs(other)
+  const change = { method: 'PATCH', token, json: { role: 'viewer' } }
+  const { user } = await service.loginAs(admin)
+  expect((await service.call(`/auth/members/${user.id}`, change)).status).toBe(200)
+  await go(page, 'Members')
+  await heading(page, "You can't view this page")
+  await say(page, 'Your role is viewer.')
+  expect(await page.getByRole('link', { name: 'Activity' }).count()).toBe(0)
+  await go(page, 'Go to your account')
+  await heading(page, 'Your account')
 })

@@ -1,4 +1,5 @@
 import type { ComponentChild } from 'preact'
+import { Title } from '../parts.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import { Sharing } from '../queries.tsx'
 import type { Session } from '../routes.ts'
@@ -45,11 +46,25 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
         ) : mayOpen(path, session) ? (
           PAGES[path](props)
         ) : (
-          <p class="notice">Your role ({session.user.role}) can't view this page. Ask an admin for access.</p>
+          <Denied session={session} />
         )}
         <ProofDialog email={session.user.email} />
       </Shell>
     </Sharing>
+  )
+}
+
+function Denied({ session }: { session: Session }) {
+  return (
+    <>
+      <Title>You can't view this page</Title>
+      <p class="notice">
+        Your role is {session.user.role}. To view this page, ask an admin for a different role.
+      </p>
+      <p class="links">
+        <a href="/account">Go to your account</a>
+      </p>
+    </>
   )
 }
 
