@@ -43,7 +43,6 @@ function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): 
 const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role) ? '/developer' : '/account')
 
 const NOT_LOADED = "This page didn't load. Check your connection, then try again."
-const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
 /** Tells other tabs the ID of the session that this tab opened or changed, or null after a sign-out. */
 const tabs = openTabs()
@@ -82,6 +81,8 @@ function Pages() {
   const [recovered, setRecovered] = useState<string | null>(null)
   /** The browser is signed in to a different session than the page shows. */
   const [isStale, setStale] = useState(false)
+  /** From a click on "Sign out" until the session has ended. */
+  const [leaving, setLeaving] = useState<'busy' | 'failed' | null>(null)
   const [pages, setPages] = useState<SignedInPages | null>(null)
   const isPublic = isAt(PUBLIC, path)
   const current = useRef({ session, url, isPublic })
@@ -179,14 +180,20 @@ function Pages() {
     tabs?.postMessage(changed.session.id)
   }
 
+  /** Shows nothing of the session from the start, even if it cannot end it yet. */
   async function signOut(): Promise<void> {
+    setLeaving('busy')
     try {
       await call('POST /auth/logout')
     } catch (error) {
       if (error instanceof ApiError && error.code === 'session_changed') return
       // 401 means signed out. After any other failure, the user must know that they are still signed in.
-      if (!(error instanceof ApiError && error.status === 401)) return setFault(NOT_SIGNED_OUT)
+      if (!(error instanceof ApiError && error.status === 401)) {
+        addEventListener('online', signOut, { once: true })
+        return setLeaving('failed')
+      }
     }
+    setLeaving(null)
     setFault(null)
     signedInMark.set(false)
     setReturnTo(null)
@@ -207,6 +214,23 @@ function Pages() {
           {fault}
         </p>
         <button type="button" onClick={() => location.reload()}>
+          Try again
+        </button>
+      </Frame>
+    )
+  if (leaving === 'busy')
+    return (
+      <p class="waiting" role="status">
+        Signing out…
+      </p>
+    )
+  if (leaving === 'failed')
+    return (
+      <Frame title="You're still signed in">
+        <p class="error box" role="alert">
+          We couldn't reach gatehouse. We'll sign you out when you're back online.
+        </p>
+        <button type="button" class="primary" onClick={signOut}>
           Try again
         </button>
       </Frame>

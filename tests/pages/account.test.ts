@@ -166,8 +166,6 @@ test('pages without a connection show that and keep typed text', async () => {
   await name.fill('Ada King')
   await press(page, 'Save name')
   await say(page, "We can't reach gatehouse.")
-  await press(page, 'Sign out')
-  await say(page, "You're still signed in")
   await context.setOffline(false)
   // A proxy sends this after it has waited too long.
   const problem = { status: 504, headers: { 'cache-control': 'no-store' }, body: '{}' }
@@ -178,4 +176,19 @@ test('pages without a connection show that and keep typed text', async () => {
   expect(await name.inputValue()).toBe('Ada King')
   await press(page, 'Save name')
   await say(page, 'Name saved.')
+})
+
+test('a sign-out without a connection clears the page, and completes when the network returns', async () => {
+  const { admin, page, context } = await openAdmin()
+  await go(page, 'Account')
+  await say(page, admin.email)
+  await context.setOffline(true)
+  await press(page, 'Sign out')
+  await heading(page, "You're still signed in")
+  expect(await page.locator('body').innerText()).not.toContain(admin.email)
+  await press(page, 'Try again')
+  await heading(page, "You're still signed in")
+  await context.setOffline(false)
+  await say(page, "You're signed out.")
+  await heading(page, 'Sign in')
 })
