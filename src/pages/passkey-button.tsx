@@ -48,7 +48,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
         ref={button}
         type="button"
         class={isPrimary ? 'primary' : undefined}
-        disabled={isBusy}
+        aria-disabled={isBusy}
         onClick={ask}
       >
         {isBusy ? 'One moment…' : action}

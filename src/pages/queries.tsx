@@ -127,7 +127,11 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
       <>
         {isOfMore && <Fault error={list.error} />}
         {list.hasNextPage && (
-          <button type="button" onClick={() => list.fetchNextPage()} disabled={list.isFetchingNextPage}>
+          <button
+            type="button"
+            onClick={() => list.fetchNextPage({ cancelRefetch: false })}
+            aria-disabled={list.isFetchingNextPage}
+          >
             {list.isFetchingNextPage ? 'One moment…' : label}
           </button>
         )}
@@ -167,13 +171,19 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
 const isFinal = (error: Error) =>
   error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429
 
-/** Runs a change, and keeps its error message. */
+/** Runs one change at a time, and keeps its error message. Busy buttons keep the focus, so more clicks can come. */
 export function useChange() {
+  const isRunning = useRef(false)
   const { mutateAsync, isPending, error } = useMutation({
     mutationFn: (change: () => Promise<unknown>) => change(),
   })
   return {
-    run: async (change: () => Promise<unknown>) => void (await mutateAsync(change).catch(() => {})),
+    async run(change: () => Promise<unknown>): Promise<void> {
+      if (isRunning.current) return
+      isRunning.current = true
+      await mutateAsync(change).catch(() => {})
+      isRunning.current = false
+    },
     isBusy: isPending,
     shown: error && <Fault error={error} />,
   }

@@ -47,7 +47,7 @@ const pathsIn = (pattern: RegExp) => image.flatMap((line) => pattern.exec(line)?
 test('the image copies only existing files, and all that the service needs', () => {
   expect(pathsIn(/^COPY (?!--from)(.+) \S+$/).filter((path) => !existsSync(join(PROJECT, path)))).toEqual([])
   const served = pathsIn(/^COPY --from=build (.+) \S+$/).map((path) => path.replace('/opt/gatehouse/', ''))
-  const needed = 'dist migrations node_modules package.json scripts src tsconfig.json'
+  const needed = 'CHANGELOG.md dist migrations node_modules package.json scripts src tsconfig.json'
   expect(served.sort().join(' ')).toBe(needed)
 })
 

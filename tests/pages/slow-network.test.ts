@@ -223,3 +223,22 @@ test('polls never overlap, slow down, stop while hidden or idle, and then contin
   await page.keyboard.press('Shift')
   await untilAsked(2)
 })
+
+test('a busy button keeps the focus, and a second click starts nothing', async () => {
+  const { page } = await openAdmin()
+  await go(page, 'Activity')
+  const button = page.getByRole('button', { name: 'CSV' })
+  const downloads: Route[] = []
+  await page.route('**/auth/audit', (route) => void downloads.push(route))
+  await button.focus()
+  await page.keyboard.press('Enter')
+  await expect.poll(() => button.getAttribute('aria-disabled')).toBe('true')
+  await page.keyboard.press('Enter')
+  await expect.poll(() => downloads.length).toBe(1)
+  const download = page.waitForEvent('download')
+  await downloads[0]?.continue()
+  await download
+  await expect.poll(() => button.getAttribute('aria-disabled')).toBe('false')
+  expect(downloads.length).toBe(1)
+  await page.locator('button:focus', { hasText: 'CSV' }).waitFor()
+})

@@ -137,7 +137,7 @@ function OwnSessionList() {
                 </p>
               </div>
               {!current && (
-                <button type="button" class="small" disabled={isBusy} onClick={() => end([id])}>
+                <button type="button" class="small" aria-disabled={isBusy} onClick={() => end([id])}>
                   End
                   <span class="hidden">
                     {' '}
@@ -150,7 +150,7 @@ function OwnSessionList() {
         </ul>
       )}
       {others.length > 1 && (
-        <button type="button" disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
+        <button type="button" aria-disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
           End {others.length} other sessions
         </button>
       )}

@@ -37,7 +37,7 @@ export function Activity() {
                 key={format}
                 type="button"
                 class="small"
-                disabled={saving.isBusy}
+                aria-disabled={saving.isBusy}
                 onClick={() => save(format)}
               >
                 {format}

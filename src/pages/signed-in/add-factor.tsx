@@ -59,7 +59,7 @@ export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethr
               : "This browser doesn't support passkeys at this address. To add one, use a different browser."}
           </p>
           {isAble && (
-            <button type="button" disabled={isBusy} onClick={choosePasskey}>
+            <button type="button" aria-disabled={isBusy} onClick={choosePasskey}>
               Add a passkey
             </button>
           )}
@@ -67,7 +67,7 @@ export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethr
         <div>
           <h3>Authenticator app</h3>
           <p>An app on your phone shows a 6-digit code that changes every 30 seconds.</p>
-          <button type="button" disabled={isBusy} onClick={chooseApp}>
+          <button type="button" aria-disabled={isBusy} onClick={chooseApp}>
             {isBusy ? 'One moment…' : 'Add an app'}
           </button>
         </div>

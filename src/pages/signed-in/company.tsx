@@ -111,7 +111,7 @@ function AllSessions({ session }: { session: Session }) {
             on all devices. Only this session stays signed in.
           </p>
           <div class="choices">
-            <button type="button" class="danger" disabled={isBusy} onClick={end}>
+            <button type="button" class="danger" aria-disabled={isBusy} onClick={end}>
               End all sessions
             </button>
             <button type="button" autofocus onClick={() => setAsked(false)}>

@@ -24,7 +24,7 @@ export function Confirm({ title, children, action, onConfirm, onCancel }: Props)
         <button
           type="button"
           class="danger"
-          disabled={change.isBusy}
+          aria-disabled={change.isBusy}
           onClick={() => change.run(async () => await onConfirm())}
         >
           {change.isBusy ? 'One moment…' : action}

@@ -153,7 +153,7 @@ function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
             type="button"
             class="small"
             aria-label={`Send again to ${email}`}
-            disabled={isBusy}
+            aria-disabled={isBusy}
             onClick={onResend}
           >
             Send again
@@ -162,7 +162,7 @@ function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
             type="button"
             class="small"
             aria-label={`Withdraw the invitation for ${email}`}
-            disabled={isBusy}
+            aria-disabled={isBusy}
             onClick={onWithdraw}
           >
             Withdraw

@@ -42,7 +42,7 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
     return (
       <>
         {shown}
-        <button type="button" class="primary" disabled={isBusy} onClick={mail}>
+        <button type="button" class="primary" aria-disabled={isBusy} onClick={mail}>
           {isBusy ? 'One moment…' : 'Email me a code'}
         </button>
         <p class="links">

@@ -132,7 +132,7 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
       type="button"
       class={isGrave ? 'small grave' : 'small'}
       aria-label={full}
-      disabled={enabling.isBusy}
+      aria-disabled={enabling.isBusy}
       onClick={onClick}
     >
       {label}

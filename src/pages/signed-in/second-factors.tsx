@@ -99,7 +99,7 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
       <button
         type="button"
         class="small"
-        disabled={isBusy}
+        aria-disabled={isBusy}
         onClick={() => (left > 0 ? setSure(true) : run(replace))}
       >
         Create new codes
