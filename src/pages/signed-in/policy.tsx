@@ -9,24 +9,27 @@ import type { Security, Session } from '../routes.ts'
 type Policy = Security['secondFactor']
 
 /** From least to most strict. */
-const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] = [
+const CHOICES: { policy: Policy; title: string; means: string; ask: string; loosen: string }[] = [
   {
     policy: 'optional',
     title: 'Optional',
     means: 'Members can add a second factor under Account.',
     ask: '',
+    loosen: 'Make two-factor authentication optional?',
   },
   {
     policy: 'admins',
     title: 'Required for admins',
     means: 'Everyone with the admin role, who can change members, secrets, and these settings.',
     ask: 'Require two-factor authentication for admins?',
+    loosen: 'Require two-factor authentication only for admins?',
   },
   {
     policy: 'everyone',
     title: 'Required for everyone',
     means: 'Every person in the company. Service accounts are exempt.',
     ask: 'Require two-factor authentication for everyone?',
+    loosen: '',
   },
 ]
 const strictnessOf = (policy: Policy) => CHOICES.findIndex((choice) => choice.policy === policy)
@@ -105,21 +108,21 @@ interface FormProps {
 function PolicyForm({ security, isSelf, onSaved }: FormProps) {
   const { secondFactor: current, concerned } = security
   const choices = useRef<HTMLFieldSetElement>(null)
-  /** A stricter policy that waits for confirmation. */
-  const [stricter, setStricter] = useState<Policy | null>(null)
+  /** A policy that waits for confirmation. */
+  const [chosen, setChosen] = useState<Policy | null>(null)
 
   async function change(secondFactor: Policy): Promise<void> {
     await onSaved(await call('PATCH /auth/company/security', { body: { secondFactor } }))
   }
   async function choose({ policy }: Values): Promise<void> {
-    const chosen = CHOICES.find((choice) => choice.policy === policy)?.policy ?? current
-    if (strictnessOf(chosen) <= strictnessOf(current)) return await change(chosen)
-    setStricter(chosen)
+    const found = CHOICES.find((choice) => choice.policy === policy)?.policy ?? current
+    if (found === current) await change(found)
+    else setChosen(found)
   }
 
   /** A policy that was not confirmed does not stay selected. */
   function leave(): void {
-    setStricter(null)
+    setChosen(null)
     choices.current?.form?.reset()
   }
 
@@ -144,11 +147,20 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
           </fieldset>
         )}
       </Form>
-      {stricter && (
-        <Dialog title={CHOICES[strictnessOf(stricter)]?.ask ?? ''} onClose={leave}>
-          <p>{inWords(concerned[stricter], isSelf(stricter))}</p>
+      {chosen && strictnessOf(chosen) > strictnessOf(current) && (
+        <Dialog title={CHOICES[strictnessOf(chosen)]?.ask ?? ''} onClose={leave}>
+          <p>{inWords(concerned[chosen], isSelf(chosen))}</p>
           <p>This takes effect immediately, including for programs that use a person's tokens.</p>
-          <Form action="Require a second factor" onCancel={leave} onSubmit={() => change(stricter)} />
+          <Form action="Require a second factor" onCancel={leave} onSubmit={() => change(chosen)} />
+        </Dialog>
+      )}
+      {chosen && strictnessOf(chosen) < strictnessOf(current) && (
+        <Dialog title={CHOICES[strictnessOf(chosen)]?.loosen ?? ''} onClose={leave}>
+          <p>
+            A stolen password is then enough to sign in as a member without a second factor
+            {chosen === 'admins' && ' who is not an admin'}. Members who have one still need it.
+          </p>
+          <Form action="Loosen policy" isDanger onCancel={leave} onSubmit={() => change(chosen)} />
         </Dialog>
       )}
     </>
