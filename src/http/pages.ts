@@ -24,6 +24,7 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ')
 const OF_PAGE = { 'content-security-policy': POLICY }
+
 /** For password managers (W3C, A Well-Known URL for Changing Passwords), and for a path of earlier releases. */
 const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
 /** In the guides, it stands for the origin of the deployment. */

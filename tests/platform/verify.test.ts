@@ -72,7 +72,10 @@ test.for<[role: string, permissions: string[], headers: string[]]>([
   ['guest', [], ['guest', '-']],
 ])('the role %s is sent as ASCII words, or as -', async ([role, permissions, expected]) => {
   await service.db.insertInto('roles').values({ role, permissions }).execute()
-  const { headers } = await verify({ cookie: await service.cookieOf(await service.addUser(admin, role)) })
+  const member = await service.addUser(admin, 'viewer')
+  const cookie = await service.cookieOf(member)
+  await changeUserRole(service.context, member.companyId, member, role)
+  const { headers } = await verify({ cookie })
   expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(expected)
 })
 
