@@ -82,7 +82,7 @@ export async function requireOtherAdmin(tx: Tx, companyId: string, userId: strin
 }
 
 export function noSuchCompany(): Problem {
-  return new Problem('not_found', 'There is no company with this ID.')
+  return new Problem('not_found', 'No company has this ID.')
 }
 
 export function noSuchUser(): Problem {

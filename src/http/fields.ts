@@ -46,7 +46,7 @@ export const Company = Type.String({
 })
 
 export const CompanyHandle = Type.Union([Type.String(), Type.Null()], {
-  description: 'Handle, which people type instead of the company ID; null if there is none yet',
+  description: 'Handle that people type instead of the company ID; null until one is set',
   examples: ['acme-4821'],
 })
 

@@ -85,7 +85,7 @@ export async function onMember<Result>(
 }
 
 export function noSuchMember(): Problem {
-  return new Problem('not_found', 'The company has no member with this ID.')
+  return new Problem('not_found', 'No member of the company has this ID.')
 }
 
 /** @throws Problem invalid_request; a foreign key refuses unknown roles */

@@ -107,7 +107,7 @@ async function requireInvitation(db: Context['db'], companyId: string, id: strin
 }
 
 function noSuchInvitation(): Problem {
-  return new Problem('not_found', 'The company has no open invitation with this ID.')
+  return new Problem('not_found', 'No open invitation of the company has this ID.')
 }
 
 /** Open invitations count too. To accept one, leave out `invited`. @throws Problem quota_reached */

@@ -153,6 +153,12 @@ function Pages() {
     if (isStale) location.reload()
   }, [isStale])
 
+  useEffect(() => {
+    if (leaving !== 'failed') return
+    addEventListener('online', signOut)
+    return () => removeEventListener('online', signOut)
+  }, [leaving])
+
   const isAtHome = HOME_PATHS.includes(path)
   useEffect(() => {
     if (session === null && !isPublic && path !== '/sign-in') {
@@ -188,10 +194,7 @@ function Pages() {
     } catch (error) {
       if (error instanceof ApiError && error.code === 'session_changed') return
       // 401 means signed out. After any other failure, the user must know that they are still signed in.
-      if (!(error instanceof ApiError && error.status === 401)) {
-        addEventListener('online', signOut, { once: true })
-        return setLeaving('failed')
-      }
+      if (!(error instanceof ApiError && error.status === 401)) return setLeaving('failed')
     }
     setLeaving(null)
     setFault(null)

@@ -62,16 +62,16 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['an option of other commands', `${CREATE} --role x`, /--role/],
   ['an unknown subscription status', `subscription set --company ${NOBODY} --status late`, /trial/],
   ['a policy that does not exist', `company security ${NOBODY} --second-factor all`, /one of/],
-  ['the policy of an unknown company', `company security ${NOBODY}`, /no company/],
-  ['the deletion of an unknown company', `company delete ${NOBODY}`, /no company/],
+  ['the policy of an unknown company', `company security ${NOBODY}`, /No company has this ID/],
+  ['the deletion of an unknown company', `company delete ${NOBODY}`, /No company has this ID/],
   ['an unknown handle', 'user list --company nowhere-1234', /^No company has the handle "nowhere-1234"/],
   ['an unknown user', `user reset-second-factors --company ${NOBODY} --email a@x.example`, /no such user/],
   [
     'an invitation to an unknown company',
     `invite --company ${NOBODY} --email a@x.example --role viewer`,
-    /no company/,
+    /No company has this ID/,
   ],
-  ['sessions of an unknown company', `sessions end --company ${NOBODY}`, /no company/],
+  ['sessions of an unknown company', `sessions end --company ${NOBODY}`, /No company has this ID/],
   ['sessions of nobody', 'sessions end', /either --company or --all/],
   [
     'sessions of all and of one company',
@@ -274,7 +274,7 @@ test('company list, show, and delete accept IDs and handles', async () => {
   const { entries } = await auditOf(companyId)
   expect(entries[0]).toMatchObject({ action: 'company_delete', outcome: 'done', actor: 'operator' })
   for (const command of ['resume', 'suspend'])
-    expect(await refusalOf(`company ${command} ${companyId}`)).toBe('There is no company with this ID.')
+    expect(await refusalOf(`company ${command} ${companyId}`)).toBe('No company has this ID.')
 })
 
 test('audit shows what happened, and why sign-ins failed (ASVS 16.3.1)', async () => {

@@ -192,3 +192,22 @@ test('a sign-out without a connection clears the page, and completes when the ne
   await say(page, "You're signed out.")
   await heading(page, 'Sign in')
 })
+
+test('a retried sign-out does not end the next session when the network returns', async () => {
+  const { admin, page, context } = await openAdmin()
+  await say(page, 'There is no secret yet')
+  await page.route('**/auth/logout', (route) => route.abort(), { times: 1 })
+  await press(page, 'Sign out')
+  await heading(page, "You're still signed in")
+  await press(page, 'Try again')
+  await say(page, "You're signed out.")
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  const endings: string[] = []
+  page.on('request', (request) => request.url().endsWith('/auth/logout') && endings.push(request.url()))
+  await context.setOffline(true)
+  await context.setOffline(false)
+  await go(page, 'Members')
+  await heading(page, 'Members')
+  expect(endings).toEqual([])
+})

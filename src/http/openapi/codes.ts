@@ -6,7 +6,7 @@ export const CODES: Record<ProblemCode, string> = {
     'The body is not a valid JSON object: syntax error, invalid UTF-8, or duplicate name. Generate it with a JSON library.',
   malformed_http:
     'The message is not valid HTTP, or is incomplete. Check the client and the proxies in between.',
-  not_found: 'The path does not exist, or your company has no such object. Check the path and the ID.',
+  not_found: 'The path does not exist, or nothing in your company has this ID. Check the path and the ID.',
   method_not_allowed: 'The path does not support this method. Use one of the methods in `Allow`.',
   request_timeout: 'The request did not arrive in time. Retry on a new connection.',
   event_id_conflict:

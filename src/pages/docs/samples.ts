@@ -13,7 +13,7 @@ interface Request {
   url: string
   /** The environment variable with the token. */
   token: 'ACCESS_TOKEN' | 'REFRESH_TOKEN' | undefined
-  headers: [name: string, value: string][]
+  headers: Record<string, string>
   /** JSON. */
   body: string | undefined
 }
@@ -41,10 +41,10 @@ export function samplesOf({ servers }: Api, path: string, method: string, operat
     method: method.toUpperCase(),
     url: server + filled,
     token: schemes.includes('refreshToken') ? 'REFRESH_TOKEN' : ofSession,
-    headers: [
-      ...(json === undefined ? [] : [['content-type', 'application/json'] as [string, string]]),
-      ...(key && 'name' in key ? [['idempotency-key', String(key.example)] as [string, string]] : []),
-    ],
+    headers: {
+      ...(json !== undefined && { 'content-type': 'application/json' }),
+      ...(key && 'name' in key && { 'idempotency-key': String(key.example) }),
+    },
     body: json === undefined ? undefined : JSON.stringify(json, null, 2),
   }
   return [
@@ -59,7 +59,7 @@ function inCurl({ method, url, token, headers, body }: Request): string {
   const parts = [
     method === (body === undefined ? 'GET' : 'POST') ? `curl ${url}` : `curl -X ${method} ${url}`,
     ...(token ? [`-H "authorization: Bearer $${token}"`] : []),
-    ...headers.map(([name, value]) => `-H '${name}: ${value}'`),
+    ...Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`),
     ...(body === undefined ? [] : [`-d '${body.replaceAll("'", "'\\''")}'`]),
   ]
   return parts.join(' \\\n  ')
@@ -68,7 +68,7 @@ function inCurl({ method, url, token, headers, body }: Request): string {
 function inNode({ method, url, token, headers, body }: Request): string {
   const lines = [
     ...(token ? [`authorization: \`Bearer \${process.env.${token}}\``] : []),
-    ...headers.map(([name, value]) => `'${name}': '${value}'`),
+    ...Object.entries(headers).map(([name, value]) => `'${name}': '${value}'`),
   ]
   const options = [
     `  method: '${method}',\n`,
@@ -81,7 +81,7 @@ function inNode({ method, url, token, headers, body }: Request): string {
 function inPython({ method, url, token, headers, body }: Request): string {
   const lines = [
     ...(token ? [`"authorization": "Bearer " + os.environ["${token}"]`] : []),
-    ...headers.map(([name, value]) => `"${name}": "${value}"`),
+    ...Object.entries(headers).map(([name, value]) => `"${name}": "${value}"`),
   ]
   const given = lines.length > 0 ? `, headers={\n${lines.map((line) => `    ${line},\n`).join('')}}` : ''
   return `import ${token ? 'os, ' : ''}urllib.request
@@ -99,7 +99,7 @@ function inGo({ method, url, token, headers, body }: Request): string {
   const reader = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
   const lines = [
     ...(token ? [`"authorization", "Bearer "+os.Getenv("${token}")`] : []),
-    ...headers.map(([name, value]) => `"${name}", "${value}"`),
+    ...Object.entries(headers).map(([name, value]) => `"${name}", "${value}"`),
   ]
   return `package main
 
