@@ -150,7 +150,7 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
 
   const rows = page.locator('.list-row')
   const showAll = async (label: string, most: number) => {
-    for (let shown = 0; shown < most; shown = await rows.count()) {
+    for (let shown = await rows.count(); shown < most; shown = await rows.count()) {
       await press(page, label)
       await expect.poll(() => rows.count()).toBeGreaterThan(shown)
     }
