@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
+import { type Change, Outcome, useChange } from './outcome.tsx'
 
 /** Forms and fields with errors. */
 
@@ -175,7 +176,10 @@ interface FormProps {
   /** The label of the button. */
   action: string
   children?: (faults: Faults) => ComponentChildren
+  /** Returns what was done, if that must be said. The form then begins again. */
   onSubmit: (values: Values) => Promise<unknown>
+  /** The parent's, if it outlives the form and says what was done. */
+  change?: Change | undefined
   isDanger?: boolean
   /** Something else on the page is the primary action. */
   isSecond?: boolean
@@ -186,27 +190,32 @@ interface FormProps {
 
 const EMPTY = Object.fromEntries(NAMES.map((name) => [name, ''])) as unknown as Values
 
-/** Shows errors at their fields, or above the form, and moves the focus there. */
+/** Shows errors at their fields, or above the form, and moves the focus there. Dangerous forms start at Cancel. */
 export function Form(props: FormProps) {
   const {
     action,
     children,
     onSubmit,
+    change,
     isDanger = false,
     isSecond = false,
     onCancel,
     cancel = 'Cancel',
   } = props
   const form = useRef<HTMLFormElement>(null)
-  const [error, setError] = useState<ApiError | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  useEffect(() => {
-    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid=true], [role=alert]')?.focus()
-  }, [error])
+  const own = useChange()
+  const { run, isBusy, result, turn } = change ?? own
+  useLayoutEffect(() => {
+    if (result?.error) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus()
+  }, [result])
 
-  async function submit(event: SubmitEvent): Promise<void> {
+  function submit(event: SubmitEvent): void {
     event.preventDefault()
-    if (isBusy || !form.current) return
+    run(send)
+  }
+
+  async function send(): Promise<unknown> {
+    if (!form.current) return
     const typed = [...new FormData(form.current)].map(([name, value]) => [name, String(value)])
     const values = { ...EMPTY, ...Object.fromEntries(typed) }
     const missing = [...form.current.querySelectorAll<HTMLInputElement>(':required')].filter(
@@ -214,45 +223,36 @@ export function Form(props: FormProps) {
     )
     if (missing.length > 0) {
       const fields = Object.fromEntries(missing.map(({ name }) => [name, MISSING]))
-      return setError(new ApiError('invalid_request', 'Fill in the missing fields.', { fields }))
+      throw new ApiError('invalid_request', 'Fill in the missing fields.', { fields })
     }
-    setBusy(true)
-    setError(null)
-    try {
-      await onSubmit(values)
-    } catch (fault) {
-      if (!(fault instanceof ApiError)) throw fault
-      setError(fault)
-    } finally {
-      setBusy(false)
-    }
+    return await onSubmit(values)
   }
 
+  const fields = result?.error?.fields ?? {}
   const names = new Set([...(form.current?.elements ?? [])].map((element) => element.getAttribute('name')))
-  const isAtField = Object.keys(error?.fields ?? {}).some((name) => names.has(name))
+  const isAtField = Object.keys(fields).some((name) => names.has(name))
   return (
-    <form ref={form} onSubmit={submit} noValidate>
-      {error && !isAtField && (
-        <p class="error box" role="alert" tabIndex={-1}>
-          {error.message}
-        </p>
-      )}
-      {children?.(error?.fields ?? {})}
-      <div class="choices">
-        <button
-          type="submit"
-          class={isDanger ? 'danger' : isSecond ? undefined : 'primary'}
-          // Not `disabled`, because the button would lose the focus that a dialog returns to it.
-          aria-disabled={isBusy}
-        >
-          {isBusy ? 'One moment…' : action}
-        </button>
-        {onCancel && (
-          <button type="button" onClick={onCancel}>
-            {cancel}
+    <>
+      <form key={turn} ref={form} onSubmit={submit} noValidate>
+        {result?.error && !isAtField && <Outcome of={change ?? own} />}
+        {children?.(fields)}
+        <div class="choices">
+          <button
+            type="submit"
+            class={isDanger ? 'danger' : isSecond ? undefined : 'primary'}
+            // Not `disabled`, because the button would lose the focus that a dialog returns to it.
+            aria-disabled={isBusy}
+          >
+            {isBusy ? 'One moment…' : action}
           </button>
-        )}
-      </div>
-    </form>
+          {onCancel && (
+            <button type="button" autofocus={isDanger} onClick={onCancel}>
+              {cancel}
+            </button>
+          )}
+        </div>
+      </form>
+      {!change && <Outcome of={own} isOfForm />}
+    </>
   )
 }

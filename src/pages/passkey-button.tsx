@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Outcome, useChange } from './outcome.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
-import { useChange } from './queries.tsx'
 import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
 interface Props {
@@ -17,7 +17,8 @@ interface Props {
 
 /** A button that opens the browser's passkey dialog. Canceling it is not an error. */
 export function PasskeyButton({ action, begin, give, isMain = false, isPrimary = isMain, onEnd }: Props) {
-  const { run, isBusy, shown } = useChange()
+  const change = useChange()
+  const { run, isBusy } = change
   const [isCancelled, setCancelled] = useState(false)
   const button = useRef<HTMLButtonElement>(null)
   useLayoutEffect(() => {
@@ -43,7 +44,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
 
   return (
     <div class="passkey">
-      {shown}
+      <Outcome of={change} />
       <button
         ref={button}
         type="button"

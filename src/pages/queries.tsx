@@ -5,7 +5,6 @@ import {
   type QueryState,
   type UseQueryResult,
   useInfiniteQuery,
-  useMutation,
   usePrefetchInfiniteQuery,
   useQuery,
   useQueryClient,
@@ -56,7 +55,6 @@ const openClient = () =>
         refetchOnReconnect: () => idleMs() < IDLE_MS,
         refetchOnWindowFocus: ({ state }) => state.status === 'error',
       },
-      mutations: { networkMode: 'always' },
     },
   })
 
@@ -170,21 +168,3 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
 
 const isFinal = (error: Error) =>
   error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429
-
-/** Runs one change at a time, and keeps its error message. Busy buttons keep the focus, so more clicks can come. */
-export function useChange() {
-  const isRunning = useRef(false)
-  const { mutateAsync, isPending, error } = useMutation({
-    mutationFn: (change: () => Promise<unknown>) => change(),
-  })
-  return {
-    async run(change: () => Promise<unknown>): Promise<void> {
-      if (isRunning.current) return
-      isRunning.current = true
-      await mutateAsync(change).catch(() => {})
-      isRunning.current = false
-    },
-    isBusy: isPending,
-    shown: error && <Fault error={error} />,
-  }
-}

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
+import { Outcome, useChange } from '../outcome.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
 import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
-import { useChange } from '../queries.tsx'
 import { passkeyMark } from '../remembered.ts'
 import type { PasskeyProof, Session } from '../routes.ts'
 import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
@@ -37,7 +37,7 @@ export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
   return (
     <>
       {!isFirst && or}
-      {offered.shown}
+      <Outcome of={offered} />
       <PasskeyButton
         action="Sign in with a passkey"
         isMain={isFirst}

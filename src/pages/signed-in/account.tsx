@@ -1,11 +1,11 @@
 import { ApiError, call } from '../api.ts'
-import { Field, NewPassword, Username } from '../form.tsx'
+import { Field, Form, NewPassword, Username } from '../form.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
-import { useChange, useRead, useReload, Waiting } from '../queries.tsx'
+import { useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
-import { Change } from './change.tsx'
 import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
 import type { PageProps } from './shell.tsx'
@@ -21,28 +21,28 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
       {onRecovered && <UsedRecoveryCode onClose={onRecovered} />}
       <Rights session={session} />
       <Section id="name" title="Your name">
-        <Change
+        <Form
           action="Save name"
-          done="Name saved."
-          submit={async ({ name }) => {
+          onSubmit={async ({ name }) => {
             const changed = await call('PATCH /auth/account', { body: { name } })
             onChanged({ ...session, user: { ...user, name: changed.name } })
+            return 'Name saved.'
           }}
         >
           {(faults) => (
             <Field label="Name" name="name" autoComplete="name" value={user.name} error={faults['name']} />
           )}
-        </Change>
+        </Form>
       </Section>
       <EmailSection email={user.email} />
       <Section id="password" title="Password">
         <p class="lead">Changing your password signs you out everywhere else.</p>
-        <Change
+        <Form
           action="Change password"
-          done="Password changed. You're signed out everywhere else."
-          submit={async ({ currentPassword, newPassword }) => {
+          onSubmit={async ({ currentPassword, newPassword }) => {
             await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
             reload('GET /auth/sessions')
+            return "Password changed. You're signed out everywhere else."
           }}
         >
           {(faults) => (
@@ -58,7 +58,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
               <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
             </>
           )}
-        </Change>
+        </Form>
       </Section>
       <SecondFactorSection session={session} onAdded={onRecovered} />
       <OwnSessionList />
@@ -106,7 +106,8 @@ function nameOf(userAgent: string | null): string {
 
 function OwnSessionList() {
   const loaded = useRead('GET /auth/sessions')
-  const { run, isBusy, shown } = useChange()
+  const change = useChange()
+  const { run, isBusy } = change
   const others = loaded.data?.sessions.filter(({ current }) => !current) ?? []
 
   const end = (ids: string[]) =>
@@ -123,7 +124,7 @@ function OwnSessionList() {
       <p class="lead">
         Places where you're signed in. If you don't recognize one, end it and change your password.
       </p>
-      {shown}
+      <Outcome of={change} />
       <Waiting of={loaded} />
       {loaded.data && (
         <ul class="sessions">

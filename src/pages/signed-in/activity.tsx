@@ -1,7 +1,8 @@
 import { useRef } from 'preact/hooks'
 import { download } from '../api.ts'
+import { Outcome, useChange } from '../outcome.tsx'
 import { Section, Title } from '../parts.tsx'
-import { useChange, usePages, Waiting } from '../queries.tsx'
+import { usePages, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import { Chart } from './activity-chart.tsx'
 import { ActivityFilter } from './activity-filter.tsx'
@@ -46,7 +47,7 @@ export function Activity() {
           </div>
         }
       >
-        {saving.shown}
+        <Outcome of={saving} />
         <ActivityFilter names={names} />
         <Waiting of={first} />
         {first.data && entries.length === 0 && (

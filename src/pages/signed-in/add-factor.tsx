@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Outcome, useChange } from '../outcome.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
-import { useChange } from '../queries.tsx'
 import type { NewAuthenticator } from '../routes.ts'
 import { AddPasskey } from './add-passkey.tsx'
 import { SetUpAuthenticator } from './set-up-authenticator.tsx'
@@ -22,7 +22,8 @@ interface Props {
 export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethrow }: Props) {
   const unused = useRef(begun)
   const [chosen, setChosen] = useState<'passkey' | NewAuthenticator | null>(null)
-  const { run, isBusy, shown } = useChange()
+  const change = useChange()
+  const { run, isBusy } = change
   const isAble = canUsePasskeys()
 
   function choosePasskey(): void {
@@ -49,7 +50,7 @@ export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethr
   if (chosen) return <SetUpAuthenticator added={chosen} {...step} />
   return (
     <>
-      {shown}
+      <Outcome of={change} />
       <div class="ways">
         <div>
           <h3>Passkey</h3>

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field } from '../form.tsx'
-import { Copied, Dialog, Section, Time, Title } from '../parts.tsx'
-import { useChange } from '../queries.tsx'
+import { Field, Form } from '../form.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { Copied, Section, Time, Title } from '../parts.tsx'
 import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
-import { Change } from './change.tsx'
+import { Confirm } from './confirm.tsx'
 import { HandleSection } from './handle.tsx'
 import { PolicySection } from './policy.tsx'
 import type { PageProps } from './shell.tsx'
@@ -24,11 +24,11 @@ export function CompanyPage({ session, onChanged }: PageProps) {
       <Title>Company</Title>
       <Facts session={session} />
       <Section id="name" title="Name">
-        <Change
+        <Form
           action="Save name"
-          done="Name saved."
-          submit={async ({ name }) => {
+          onSubmit={async ({ name }) => {
             show(await call('PATCH /auth/company', { body: { name } }))
+            return 'Name saved.'
           }}
         >
           {(faults) => (
@@ -41,7 +41,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
               error={faults['name']}
             />
           )}
-        </Change>
+        </Form>
       </Section>
       <HandleSection current={companyHandle} onSaved={show} />
       <PolicySection session={session} />
@@ -85,40 +85,26 @@ function Facts({ session: { accessContext, subscription } }: { session: Session 
 
 function AllSessions({ session }: { session: Session }) {
   const [isAsked, setAsked] = useState(false)
-  const [isDone, setDone] = useState(false)
-  const { run, isBusy, shown } = useChange()
-  const end = () =>
-    run(async () => {
-      await call('DELETE /auth/company/sessions')
-      setAsked(false)
-      setDone(true)
-    })
+  const change = useChange()
+  async function end(): Promise<string> {
+    await call('DELETE /auth/company/sessions')
+    setAsked(false)
+    return 'All other sessions have ended.'
+  }
   return (
     <Section id="sessions" title="End all sessions">
       <p class="lead">Everyone except you must sign in again, including service accounts.</p>
-      {!isAsked && shown}
       <button type="button" class="grave" onClick={() => setAsked(true)}>
         End all sessions…
       </button>
-      <p role="status" class="done">
-        {isDone && 'All other sessions have ended.'}
-      </p>
+      <Outcome of={change} isOfForm />
       {isAsked && (
-        <Dialog title="End all sessions?" onClose={() => setAsked(false)}>
-          {shown}
+        <Confirm action="End all sessions" onConfirm={end} onCancel={() => setAsked(false)} change={change}>
           <p>
             Every member and service account of {session.accessContext.companyName} is signed out immediately
             on all devices. Only this session stays signed in.
           </p>
-          <div class="choices">
-            <button type="button" class="danger" aria-disabled={isBusy} onClick={end}>
-              End all sessions
-            </button>
-            <button type="button" autofocus onClick={() => setAsked(false)}>
-              Cancel
-            </button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </Section>
   )

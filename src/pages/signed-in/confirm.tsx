@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
+import { Form } from '../form.tsx'
+import type { Change } from '../outcome.tsx'
 import { Dialog } from '../parts.tsx'
-import { useChange } from '../queries.tsx'
 
 interface Props {
   /** The default is the action as a question. */
@@ -8,31 +9,25 @@ interface Props {
   /** The effect, and who it affects. */
   children: ComponentChildren
   action: string
-  /** If it throws, the dialog stays open and shows the error. */
+  /** Returns what was done, if that must be said. If it throws, the dialog stays open and shows the error. */
   onConfirm: () => unknown
   onCancel: () => void
+  /** The parent's, which says what was done. */
+  change?: Change
 }
 
 /** Asks before an action that is permanent or affects others. The focus starts on Cancel, and returns on closing. */
-export function Confirm({ title, children, action, onConfirm, onCancel }: Props) {
-  const change = useChange()
+export function Confirm({ title, children, action, onConfirm, onCancel, change }: Props) {
   return (
     <Dialog title={title ?? `${action}?`} onClose={onCancel}>
       <div class="confirm-text">{children}</div>
-      {change.shown}
-      <div class="choices">
-        <button
-          type="button"
-          class="danger"
-          aria-disabled={change.isBusy}
-          onClick={() => change.run(async () => await onConfirm())}
-        >
-          {change.isBusy ? 'One moment…' : action}
-        </button>
-        <button type="button" autofocus onClick={onCancel}>
-          Cancel
-        </button>
-      </div>
+      <Form
+        action={action}
+        isDanger
+        onSubmit={async () => await onConfirm()}
+        onCancel={onCancel}
+        change={change}
+      />
     </Dialog>
   )
 }

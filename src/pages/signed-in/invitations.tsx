@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Outcome, useChange } from '../outcome.tsx'
 import { Section, Time } from '../parts.tsx'
-import { polled, useChange, useReload, Waiting } from '../queries.tsx'
+import { polled, useReload, Waiting } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 import { Notice, type Said } from './notice.tsx'
@@ -70,7 +71,7 @@ export function Invitations() {
   }
   return (
     <Section id="invitations" title="Open invitations">
-      {change.shown}
+      <Outcome of={change} />
       <Waiting of={loaded} />
       {loaded.data && invitations.length === 0 && (
         <p class="empty">No open invitations. Invite people above.</p>

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton } from '../parts.tsx'
-import { useChange } from '../queries.tsx'
 
 interface Props {
   /** The purpose of the code. */
@@ -18,7 +18,8 @@ interface Props {
 export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   const [mailed, setMailed] = useState(0)
   const [hasCode, setHasCode] = useState(false)
-  const { run, isBusy, shown } = useChange()
+  const change = useChange()
+  const { run, isBusy } = change
   const mail = () =>
     run(async () => {
       await call('POST /auth/second-factors/mail-code', { body: { for: use } }).catch((error: unknown) => {
@@ -41,7 +42,7 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   if (mailed === 0 && fault === undefined && !hasCode)
     return (
       <>
-        {shown}
+        <Outcome of={change} />
         <button type="button" class="primary" aria-disabled={isBusy} onClick={mail}>
           {isBusy ? 'One moment…' : 'Email me a code'}
         </button>
@@ -52,7 +53,7 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
     )
   return (
     <>
-      {shown}
+      <Outcome of={change} />
       <p role="status" class="done">
         {mailed > 0 && `We've emailed you a ${mailed > 1 ? 'new ' : ''}code. It works for 10 minutes.`}
       </p>

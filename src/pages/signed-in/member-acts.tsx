@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { useChange, useReload } from '../queries.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { useReload } from '../queries.tsx'
 import type { Member } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 import { useSent } from './invitations.tsx'
@@ -146,7 +147,7 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     })
   return (
     <div class="member-acts">
-      {enabling.shown}
+      <Outcome of={enabling} />
       <div class="choices">
         {status === 'active'
           ? asking(disable)

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Outcome, useChange } from '../outcome.tsx'
 import { Section } from '../parts.tsx'
-import { useChange, useRead, useReload, Waiting } from '../queries.tsx'
+import { useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { Confirm } from './confirm.tsx'
@@ -72,7 +73,8 @@ export function SecondFactorSection({ session, onAdded }: Props) {
 }
 
 function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: string[]) => void }) {
-  const { run, isBusy, shown } = useChange()
+  const change = useChange()
+  const { run, isBusy } = change
   const [isSure, setSure] = useState(false)
   async function replace(): Promise<void> {
     const { recoveryCodes } = await call('POST /auth/second-factors/recovery-codes')
@@ -89,7 +91,7 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
             ? 'Create new ones before you need them.'
             : 'Use one if you lose your second factor. New codes replace these.'}
         </p>
-        {shown}
+        <Outcome of={change} />
         {isSure && (
           <Confirm action="Replace the codes" onConfirm={replace} onCancel={() => setSure(false)}>
             The codes that you stored stop working.

@@ -1,0 +1,71 @@
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { ApiError } from './api.ts'
+
+/** Changes, and how they ended. */
+
+interface Result {
+  /** What was done. */
+  text?: string
+  error?: ApiError
+  /** The control that had the focus when the change started. */
+  from: Element | null
+}
+
+export type Change = ReturnType<typeof useChange>
+
+/** Runs one change at a time. Busy buttons keep the focus, so more clicks can come. */
+export function useChange() {
+  const isRunning = useRef(false)
+  const [isBusy, setBusy] = useState(false)
+  const [result, setResult] = useState<Result | null>(null)
+  /** Counts what was said, so that the same words are said again, and forms begin again. */
+  const [turn, setTurn] = useState(0)
+
+  /** The change returns what was done, if that must be said. */
+  async function run(change: () => Promise<unknown>): Promise<void> {
+    if (isRunning.current) return
+    isRunning.current = true
+    const from = document.activeElement
+    setBusy(true)
+    setResult(null)
+    try {
+      const text = await change()
+      if (typeof text !== 'string') return
+      setResult({ text, from })
+      setTurn((before) => before + 1)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      setResult({ error, from })
+    } finally {
+      isRunning.current = false
+      setBusy(false)
+    }
+  }
+  return { run, isBusy, result, turn }
+}
+
+interface Props {
+  of: Change
+  /** The form of the change shows its faults. */
+  isOfForm?: boolean
+}
+
+/** Says how a change ended. It takes the focus after a form, and if the control that started the change is gone. */
+export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
+  const element = useRef<HTMLParagraphElement>(null)
+  const fault = isOfForm ? undefined : result?.error
+  useLayoutEffect(() => {
+    if (result && (!result.from?.isConnected || result.from.closest('form'))) element.current?.focus()
+  }, [result])
+  if (fault)
+    return (
+      <p class="error box" role="alert" tabIndex={-1} ref={element}>
+        {fault.message}
+      </p>
+    )
+  return (
+    <p class="done" role="status" tabIndex={-1} ref={element}>
+      {result?.text && <span key={turn}>{result.text}</span>}
+    </p>
+  )
+}
