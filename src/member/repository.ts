@@ -51,12 +51,19 @@ interface Filter {
   search?: string | undefined
   role?: string | undefined
   status?: Member['status'] | undefined
+  kind?: UserKind | undefined
+  secondFactor?: 'yes' | 'no' | undefined
 }
 
-const areIn = (companyId: string, { search, role, status }: Filter) => {
+const areIn = (companyId: string, { search, role, status, kind, secondFactor }: Filter) => {
   const conditions = [sql`u.company_id = ${companyId}`, sql`u.status <> 'deleted'`]
   if (role !== undefined) conditions.push(sql`u.role = ${role}`)
   if (status !== undefined) conditions.push(sql`u.status = ${status}`)
+  if (kind !== undefined) conditions.push(sql`u.kind = ${kind}`)
+  if (secondFactor !== undefined) {
+    const isWanted = secondFactor === 'yes' ? sql`u.second_factors <> '{}'` : sql`u.second_factors = '{}'`
+    conditions.push(sql`u.kind = 'person' and ${isWanted}`)
+  }
   if (search !== undefined)
     // The name too, because releases from before the search column write only the name.
     conditions.push(sql`(strpos(u.search_name, ${searchFormOf(search)}) > 0

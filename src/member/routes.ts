@@ -36,8 +36,8 @@ const reading: Routes<Context> = async (app, { context }) => {
       response: { 200: schemas.MembersReply },
     }),
     async ({ session: { companyId }, query }) => {
-      const { search, role, status } = query
-      const filter = { search, role, status }
+      const { search, role, status, kind, secondFactor } = query
+      const filter = { search, role, status, kind, secondFactor }
       const { rows, nextCursor } = await readPage(
         query,
         ({ name, id }: Member) => [name, id],

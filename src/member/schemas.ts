@@ -55,6 +55,12 @@ const Status = field(
   'active',
 )
 
+const Kind = field(
+  Type.Union([Type.Literal('person'), Type.Literal('service')]),
+  'Kind of member; `service` is a service account',
+  'person',
+)
+
 export const MemberParams = Type.Object({ id: field(Id, 'ID of the member') })
 export const MembersQuery = Type.Object(
   {
@@ -70,17 +76,21 @@ export const MembersQuery = Type.Object(
     ),
     role: Type.Optional(field(Role, 'Only members with this role')),
     status: Type.Optional(field(Status, 'Only members with this status')),
+    kind: Type.Optional(field(Kind, 'Only members of this kind')),
+    secondFactor: Type.Optional(
+      field(
+        Type.Union([Type.Literal('yes'), Type.Literal('no')]),
+        'Only people with a second factor, or only people without one. Service accounts match neither',
+        'no',
+      ),
+    ),
   },
   { additionalProperties: false },
 )
 
 export const MemberReply = object('Member', 'A person or service account of the company', {
   id: MemberId,
-  kind: field(
-    Type.Union([Type.Literal('person'), Type.Literal('service')]),
-    'Kind of member; `service` is a service account',
-    'person',
-  ),
+  kind: Kind,
   email: StoredEmail,
   name: field(Type.String(), 'Name', 'Ada Lovelace'),
   role: Role,

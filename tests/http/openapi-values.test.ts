@@ -67,6 +67,8 @@ test.for([
   ['/auth/members', withDash, '/assignments/1', ruleOfAssignments],
   ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
   ['/auth/members?status=gone', { method: 'GET' }, '/querystring/status', 'must be one of active, disabled'],
+  ['/auth/members?kind=robot', { method: 'GET' }, '/querystring/kind', 'must be one of person, service'],
+  ['/auth/members?secondFactor=1', { method: 'GET' }, '/querystring/secondFactor', 'must be one of yes, no'],
   ['/auth/members', { json: { ...member, name: '' } }, '/name', 'must have at least 1 character'],
   ['/auth/account', { method: 'PATCH', json: { name: 1 } }, '/name', 'must be a string'],
   ['/auth/refresh', withSpace, '/headers/idempotency-key', ruleOfKeys],

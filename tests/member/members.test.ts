@@ -96,6 +96,37 @@ test('the member list is sorted, searched without accents, filtered, and counted
   expect(await find({ search: 'josé' })).toEqual([1, 'José Núñez'])
 })
 
+test('the member list can be filtered by kind and second factor', async () => {
+  const other = await service.addCompany()
+  const credential = { token: await tokenOf(other) }
+  const [withApp, withPasskey, without] = [
+    await service.personWithTotp(other),
+    await service.personWithPasskey(other),
+    await service.addUser(other),
+  ]
+  const { id: server } = await service.addServiceAccount(other, credential.token)
+  const find = async (filter: string) => {
+    const ids: string[] = []
+    let [cursor, total] = ['', 0]
+    while (cursor !== null) {
+      const { body } = await list(`?limit=1&${filter}${cursor}`, credential)
+      ids.push(...body.members.map(({ id }: { id: string }) => id))
+      total = body.total
+      cursor = body.nextCursor && `&cursor=${body.nextCursor}`
+    }
+    expect(total).toBe(ids.length)
+    return ids.sort()
+  }
+  const idsOf = (...people: Person[]) => people.map(({ userId }) => userId).sort()
+  expect(await find('secondFactor=yes')).toEqual(idsOf(withApp, withPasskey))
+  // A service account neither has nor lacks a second factor.
+  expect(await find('secondFactor=no')).toEqual(idsOf(other, without))
+  expect(await find('kind=service')).toEqual([server])
+  expect(await find('kind=person')).toEqual(idsOf(other, withApp, withPasskey, without))
+  expect(await find('kind=service&secondFactor=no')).toEqual([])
+  expect(await find('kind=person&secondFactor=no&role=admin')).toEqual(idsOf(other))
+})
+
 test('changes of a member take effect on the next request (ASVS 7.4.2, 8.3.2)', async () => {
   const { token: credential, ...person } = await service.signedIn(admin, 'admin')
   expect((await list('', { token: credential, at: 1 })).status).toBe(200)
