@@ -65,6 +65,7 @@ export const ACTIONS = {
   password_void: 'A password was removed after too many wrong codes',
   name_change: 'A user changed their name',
   email_change_request: 'A user requested a new email',
+  email_change_withdraw: 'A user withdrew their request for a new email',
   email_change: 'A user confirmed their new email, which replaced the previous one',
   mailbox_code: 'A user requested an emailed code',
   undo: 'A first second factor or an email change was undone with an emailed link',

@@ -131,11 +131,13 @@ export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: s
     .execute()
 }
 
-export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<void> {
-  await updatingUser(db, companyId, userId)
+/** False if there is none. */
+export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<boolean> {
+  const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ pending_email: null })
     .where('pending_email', 'is not', null)
-    .execute()
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
 }
 
 export async function findPasswordHash(db: Executor, companyId: string, userId: string) {

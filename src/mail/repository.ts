@@ -133,6 +133,10 @@ export async function deleteInvitationMails(db: Executor, companyId: string, rec
   await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
 }
 
+export async function deleteEmailChangeMails(db: Executor, companyId: string, userId: string) {
+  await deleteMailsWhere(db, companyId, sql`kind = 'email_change' and facts ->> 'userId' = ${userId}`)
+}
+
 /** Of this request and later ones. Some may have reached a mail server that did not confirm it. */
 export async function deleteUnsentUndos(
   db: Executor,

@@ -6,7 +6,15 @@ import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
 import { requireRecentAuthentication } from '../session/session.ts'
-import { changeOwnName, changePassword, confirmEmailChange, requestEmailChange, undo } from './account.ts'
+import {
+  changeOwnName,
+  changePassword,
+  confirmEmailChange,
+  requestEmailChange,
+  requireEmailChange,
+  undo,
+  withdrawEmailChange,
+} from './account.ts'
 import * as schemas from './schemas.ts'
 
 const operation = operationsOf('account')
@@ -61,6 +69,36 @@ const account: Routes<Context> = async (app, { context }) => {
       await requestEmailChange(context, actor, request.body)
       reply.code(202)
       return {}
+    },
+  )
+
+  app.get(
+    '/auth/email/change',
+    operation({
+      operationId: 'getEmailChange',
+      summary: 'Get your pending email change',
+      description: 'Returns 404 if there is none, or if its link has expired.',
+      response: responses({ 200: schemas.EmailChangeReply }, 'not_found'),
+    }),
+    async (request) => {
+      const { email, requestedAt, expiresAt } = await requireEmailChange(context, actorOf(request, context))
+      return { email, requestedAt: requestedAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null }
+    },
+  )
+
+  app.delete(
+    '/auth/email/change',
+    operation({
+      operationId: 'withdrawEmailChange',
+      summary: 'Withdraw your pending email change',
+      description:
+        'Its link stops working. If its email is still queued, it is not sent. Returns 404 if no change is pending, for example because it was confirmed or withdrawn in the meantime. So 204 means that the change can no longer happen.',
+      response: responses({ 204: Type.Null() }, 'not_found'),
+    }),
+    async (request, reply) => {
+      await withdrawEmailChange(context, actorOf(request, context))
+      reply.code(204)
+      return null
     },
   )
 }

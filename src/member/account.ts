@@ -2,14 +2,14 @@ import type { Static } from '@sinclair/typebox'
 import { checkEmail, checkName, checkPassword } from '../company/checks.ts'
 import * as identity from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
-import { updateUser } from '../company/repository.ts'
+import { lockUser, updateUser } from '../company/repository.ts'
 import { changeUser } from '../company/service.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import { EMAIL_TAKEN, invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { byNetwork, type Received } from '../limits/client.ts'
-import { deleteUnsentUndos } from '../mail/repository.ts'
+import { deleteEmailChangeMails, deleteUnsentUndos } from '../mail/repository.ts'
 import * as tokens from '../one-time-token/repository.ts'
 import { consumeToken, countAttempt, findUndo, noSuchToken } from '../one-time-token/service.ts'
 import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
@@ -20,7 +20,7 @@ import { endOtherSessions, endUserSessions } from '../session/ending-repository.
 import { applicantOf, matchCurrentPassword } from '../session/passwords.ts'
 import { sessionEnded } from '../session/session.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
-import { listAdditions, lockActorAndMember } from './repository.ts'
+import { findEmailChange, listAdditions, lockActorAndMember } from './repository.ts'
 import type { EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
 /** A user's own account: name, password, email, and links that undo changes made without a second factor. */
@@ -118,6 +118,34 @@ export async function requestEmailChange(
       await audit('email_change_request')
     })
   })
+}
+
+/** @throws Problem not_found */
+export async function requireEmailChange({ db }: Context, { session, now }: Actor) {
+  const found = await findEmailChange(db, session.companyId, session.userId, new Date(now))
+  if (!found) throw noEmailChange()
+  return found
+}
+
+/** Not idempotent: 204 means that a concurrent confirmation fails. @throws Problem not_found, session_ended, rate_limited */
+export async function withdrawEmailChange(context: Context, actor: Actor): Promise<void> {
+  const { companyId, userId } = actor.session
+  await countChange(context, actor)
+  const lock = async (tx: Tx) => {
+    // Lock order: emails, tokens, users.
+    await deleteEmailChangeMails(tx, companyId, userId)
+    await tokens.deleteConfirmTokens(tx, companyId, userId)
+    await lockUser(tx, companyId, userId)
+  }
+  await perform(context, actor, { permission: null, lock }, async ({ tx, audit }) => {
+    if (!(await identity.cancelEmailChange(tx, companyId, userId))) throw noEmailChange()
+    await audit('email_change_withdraw')
+  })
+}
+
+function noEmailChange(): Problem {
+  const detail = 'You have no pending email change. Request one with POST /auth/email/change.'
+  return new Problem('not_found', detail)
 }
 
 /** Ends the links and codes of the previous email. @throws Problem invalid_request, rate_limited */

@@ -118,6 +118,24 @@ export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
   return !subscription || subscription.status === 'trialing'
 }
 
+/** Undefined once its link has expired. Until the email is sent, there is no link. */
+export async function findEmailChange(db: Executor, companyId: string, userId: string, now: Date) {
+  const { rows } = await sql<{ email: string; requestedAt: Date; expiresAt: Date | null }>`
+    select u.pending_email as email, max(r.requested_at) as "requestedAt", max(r.expires_at) as "expiresAt"
+    from users u cross join lateral (
+      select t.created_at as requested_at, t.expires_at from one_time_tokens t
+      where t.company_id = u.company_id and t.user_id = u.user_id and t.purpose = 'confirm'
+        and t.email = u.pending_email and t.expires_at > ${now}
+      union all
+      select m.created_at, null from mail_outbox m
+      where m.company_id = u.company_id and m.recipient = u.pending_email and m.kind = 'email_change'
+        and m.facts ->> 'userId' = u.user_id::text and m.sent_at is null and m.failed_at is null
+    ) r
+    where u.company_id = ${companyId} and u.user_id = ${userId}
+    group by u.pending_email`.execute(db)
+  return rows[0]
+}
+
 const MAX_LISTED = 100
 
 export async function listAdditions(

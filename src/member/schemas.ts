@@ -221,6 +221,15 @@ export const EmailChangeBody = body('EmailChangeBody', 'The new email address', 
   newEmail: Email,
   mailCode: MailCode,
 })
+export const EmailChangeReply = object('EmailChange', 'Your pending email change', {
+  email: field(Type.String(), 'New email, which is not confirmed yet', 'ada@new.example'),
+  requestedAt: field(Time, 'Time of the request'),
+  expiresAt: orNull(
+    Time,
+    'Time when the link expires; null until the email is sent',
+    '2026-11-21T10:15:00.000Z',
+  ),
+})
 export const ConfirmBody = body('ConfirmBody', 'Token of a confirmation link', {
   token: linkToken('confirm'),
 })

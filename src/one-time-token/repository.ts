@@ -159,6 +159,10 @@ export async function deleteInvitationTokens(tx: Tx, companyId: string, email: s
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
+export async function deleteConfirmTokens(tx: Tx, companyId: string, userId: string): Promise<void> {
+  await deleteTokensWhere(tx, companyId, sql`purpose = 'confirm' and user_id = ${userId}`)
+}
+
 /** Includes tokens sent to the member's previous emails, but not tokens of a different member who had this email. */
 export async function deleteTokensOf(
   tx: Tx,

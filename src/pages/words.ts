@@ -67,6 +67,7 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   password_void: 'lost their password after too many wrong codes',
   name_change: 'changed their name',
   email_change_request: 'requested a new email',
+  email_change_withdraw: 'withdrew the request for a new email',
   email_change: 'changed their email',
   mailbox_code: 'requested a code by email',
   undo: 'undid a change to an account',

@@ -5,6 +5,7 @@ import { listAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
+import { releaseTogether } from '../support/races.ts'
 import { must, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, type Person, times } from '../support/test-service.ts'
 
@@ -94,6 +95,61 @@ test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
   service.clock.advance(1)
   await act(person, token)
   await expectInvalid(mailed)
+})
+
+const pending = (token: string, method = 'GET', at = 0) =>
+  service.call('/auth/email/change', { method, token, at })
+const later = (seconds: number) => new Date(service.clock.now() + seconds * 1_000).toISOString()
+
+test('a pending new email is shown until it is replaced or its link expires', async () => {
+  const { person, token, email } = await asking()
+  const shown = { email, requestedAt: later(0), expiresAt: later(24 * 3600) }
+  expect((await pending(token)).body).toEqual(shown)
+  service.clock.advance(1)
+  const newer = newEmail()
+  await must(ask(token, newer))
+  await allSent()
+  expect((await pending(token)).body).toMatchObject({ email: newer, requestedAt: later(0) })
+  service.clock.advance(24 * 3600)
+  expectProblem(await pending(await tokenOf(person)), [404, 'not_found'])
+})
+
+test('a withdrawn email change has no link, and its queued email is not sent', async () => {
+  const { person, token, email, mailed } = await asking()
+  expect((await pending(token, 'DELETE')).status).toBe(204)
+  for (const method of ['GET', 'DELETE']) expectProblem(await pending(token, method), [404, 'not_found'])
+  expect(await listAudit(service.db, 'email_change_withdraw', person)).toHaveLength(1)
+  const tokens = service.db.selectFrom('one_time_tokens').where('user_id', '=', person.userId)
+  expect(await tokens.selectAll().execute()).toEqual([])
+  await expectInvalid(mailed)
+
+  await must(ask(token, email))
+  await allSent()
+  // As if the mail server had not accepted it yet.
+  const waiting = { sent_at: null, next_attempt_at: new Date(service.clock.now() + 3_600_000) }
+  await service.db.updateTable('mail_outbox').set(waiting).where('recipient', '=', email).execute()
+  await service.db.deleteFrom('one_time_tokens').where('email', '=', email).execute()
+  expect((await pending(token)).body).toEqual({ email, requestedAt: later(0), expiresAt: null })
+  expect((await pending(token, 'DELETE')).status).toBe(204)
+  const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
+  expect(await mails.execute()).toEqual([])
+})
+
+test('of a withdrawal and a confirmation, the first one wins (ASVS 15.4.2)', async () => {
+  const withdrawn = await asking()
+  const held = (person: Person) => ({ table: 'users', ...person }) as const
+  const first = await releaseTogether(service.db, held(withdrawn.person), [
+    () => pending(withdrawn.token, 'DELETE'),
+    () => confirm(withdrawn.mailed, 1),
+  ])
+  expect(first.map(({ status }) => status)).toEqual([204, 400])
+  const confirmed = await asking()
+  const second = await releaseTogether(service.db, held(confirmed.person), [
+    () => confirm(confirmed.mailed, 1),
+    () => pending(confirmed.token, 'DELETE'),
+  ])
+  expect(second.map(({ status }) => status)).toEqual([204, 404])
+  expect((await service.getSession({ token: confirmed.token })).body.user.email).toBe(confirmed.email)
 })
 
 test('a new email that another member has taken cannot be confirmed', async () => {
