@@ -78,7 +78,7 @@ export async function findPendingEmail(db: Executor, companyId: string, userId: 
   return await db
     .selectFrom('users as u')
     .innerJoin('companies as c', 'c.company_id', 'u.company_id')
-    .select(['u.name', 'u.status as userStatus', 'u.pending_email as pendingEmail'])
+    .select(['u.name', 'u.email', 'u.status as userStatus', 'u.pending_email as pendingEmail'])
     .select(['c.name as companyName', 'c.handle as companyHandle', 'c.status as companyStatus'])
     .where('u.company_id', '=', companyId)
     .where('u.user_id', '=', userId)

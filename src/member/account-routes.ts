@@ -10,6 +10,7 @@ import {
   changeOwnName,
   changePassword,
   confirmEmailChange,
+  previewEmailChange,
   requestEmailChange,
   requireEmailChange,
   undo,
@@ -105,6 +106,19 @@ const account: Routes<Context> = async (app, { context }) => {
 
 /** Emailed links that confirm or undo a change. They work without signing in. */
 const links: Routes<Context> = async (app, { context }) => {
+  app.post(
+    '/auth/email/confirm/preview',
+    operation({
+      operationId: 'previewEmailChange',
+      summary: 'Preview an email change',
+      description:
+        'Returns the account whose email the emailed link changes. The link stays valid. A token that no longer works returns 400 at `/token`.',
+      body: schemas.ConfirmBody,
+      response: { 200: schemas.EmailChangePreviewReply },
+    }),
+    async (request) => previewEmailChange(context, request.body.token, receivedOf(request, context)),
+  )
+
   app.post(
     '/auth/email/confirm',
     operation({

@@ -11,14 +11,14 @@ import type { Context } from '../http/context.ts'
 import { byNetwork, type Received } from '../limits/client.ts'
 import { deleteEmailChangeMails, deleteUnsentUndos } from '../mail/repository.ts'
 import * as tokens from '../one-time-token/repository.ts'
-import { consumeToken, countAttempt, findUndo, noSuchToken } from '../one-time-token/service.ts'
+import { consumeToken, countAttempt, findUndo, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
 import { asOwner } from '../second-factor/own-factors.ts'
 import { deleteAllOf as deleteFactorsOf, forgetMailboxProofs } from '../second-factor/reset-repository.ts'
 import { type Actor, actIn, countChange, perform } from '../session/acts.ts'
 import { endOtherSessions, endUserSessions } from '../session/ending-repository.ts'
 import { applicantOf, matchCurrentPassword } from '../session/passwords.ts'
-import { sessionEnded } from '../session/session.ts'
+import { isActive, sessionEnded } from '../session/session.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
 import { findEmailChange, listAdditions, lockActorAndMember } from './repository.ts'
 import type { EmailChangeBody, PasswordChangeBody } from './schemas.ts'
@@ -146,6 +146,16 @@ export async function withdrawEmailChange(context: Context, actor: Actor): Promi
 function noEmailChange(): Problem {
   const detail = 'You have no pending email change. Request one with POST /auth/email/change.'
   return new Problem('not_found', detail)
+}
+
+/** The link stays valid. @throws Problem invalid_request, rate_limited */
+export async function previewEmailChange(context: Context, token: string, received: Received) {
+  await countAttempt(context, received)
+  const presented = { purpose: 'confirm', token, now: received.now } as const
+  const { companyId, userId, email: newEmail } = await peekToken(context, presented)
+  const user = userId === null ? undefined : await identity.findPendingEmail(context.db, companyId, userId)
+  if (!user?.email || !isActive(user) || user.pendingEmail !== newEmail) throw noSuchToken()
+  return { companyName: user.companyName, email: user.email, newEmail }
 }
 
 /** Ends the links and codes of the previous email. @throws Problem invalid_request, rate_limited */

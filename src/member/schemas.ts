@@ -234,6 +234,12 @@ export const ConfirmBody = body('ConfirmBody', 'Token of a confirmation link', {
   token: linkToken('confirm'),
 })
 
+export const EmailChangePreviewReply = object('EmailChangePreview', 'The change that the link confirms', {
+  companyName: field(Type.String(), 'Company name', 'Acme'),
+  email: field(Type.String(), 'Current email of the account', 'ada@acme.example'),
+  newEmail: field(Type.String(), 'New email', 'ada@new.example'),
+})
+
 export const UndoBody = body('UndoBody', 'Token of an undo link', { token: linkToken('undo') })
 const Added = object('AddedMember', 'Member that the account added', {
   id: MemberId,

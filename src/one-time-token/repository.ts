@@ -94,7 +94,7 @@ export async function findTokenAcrossCompanies(db: Executor, purpose: TokenPurpo
   return await db
     .selectFrom('one_time_tokens as t')
     .innerJoin('companies as c', 'c.company_id', 't.company_id')
-    .select(['t.company_id as companyId', 't.email', 't.expires_at as expiresAt'])
+    .select(['t.company_id as companyId', 't.email', 't.user_id as userId', 't.expires_at as expiresAt'])
     .select(['c.name as companyName', 'c.handle as companyHandle'])
     .where('t.token_hash', '=', hash)
     .where('t.purpose', '=', purpose)

@@ -62,6 +62,7 @@ test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2
     'OPTIONS * 404',
     'POST /api/auth/companies/remind 400',
     'POST /api/auth/email/confirm 400',
+    'POST /api/auth/email/confirm/preview 400',
     'POST /api/auth/invitations/accept 400',
     'POST /api/auth/invitations/preview 400',
     'POST /api/auth/login 400',

@@ -12,7 +12,7 @@ import { countWaiting, PASSWORD, type Person, times } from '../support/test-serv
 const service = await useFactorService()
 const { context, mailbox } = service
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
-const admin = await service.addCompany()
+const admin = await service.addCompany({ name: 'Acme' })
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
 
 const ask = async (token: string, newEmail: string) => {
@@ -20,7 +20,11 @@ const ask = async (token: string, newEmail: string) => {
   return await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
 }
 const confirm = (token: string, at = 0) => service.call('/auth/email/confirm', { json: { token }, at })
-const expectInvalid = async (token: string) => expectField(await confirm(token), '/token')
+const preview = (token: string) => service.call('/auth/email/confirm/preview', { json: { token } })
+/** Neither the preview nor the confirmation accepts the token. */
+async function expectInvalid(token: string): Promise<void> {
+  for (const answer of [await preview(token), await confirm(token)]) expectField(answer, '/token')
+}
 
 /** A member who has requested a new email, with the emailed token. */
 async function asking() {
@@ -71,6 +75,8 @@ test('a new email replaces the old one once its link is opened (ASVS 6.3.7)', as
   expect(mail.email.subject).toBe('Confirm your new email address')
   expect(notice.email.subject).toContain('A new email address was requested')
   for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
+  const shown = { companyName: 'Acme', email: person.email, newEmail: email }
+  for (const _ of times(2, () => 0)) expect((await preview(mailed)).body).toEqual(shown)
   // Nothing has changed yet.
   expect((await service.getSession({ token })).body.user.email).toBe(person.email)
   const reset = await mailedTokenOf('reset', person, person.email)
@@ -97,8 +103,7 @@ test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
   await expectInvalid(mailed)
 })
 
-const pending = (token: string, method = 'GET', at = 0) =>
-  service.call('/auth/email/change', { method, token, at })
+const pending = (token: string, method = 'GET') => service.call('/auth/email/change', { method, token })
 const later = (seconds: number) => new Date(service.clock.now() + seconds * 1_000).toISOString()
 
 test('a pending new email is shown until it is replaced or its link expires', async () => {
@@ -155,7 +160,7 @@ test('of a withdrawal and a confirmation, the first one wins (ASVS 15.4.2)', asy
 test('a new email that another member has taken cannot be confirmed', async () => {
   const { person, token, email, mailed } = await asking()
   await service.addUser(admin, 'viewer', { email })
-  await expectInvalid(mailed)
+  expectField(await confirm(mailed), '/token')
   expect((await service.getSession({ token })).body.user.email).toBe(person.email)
   const taken = await ask(token, email)
   expect([taken.status, taken.body]).toEqual([202, {}])
