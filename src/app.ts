@@ -8,6 +8,7 @@ import { publicGuard } from './http/operations.ts'
 import { pagesPlugin } from './http/pages.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
+import { watchRoutes } from './ingest/watch-routes.ts'
 import { accountLinkRoutes, accountRoutes } from './member/account-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { companyRoutes, memberRoutes } from './member/routes.ts'
@@ -87,6 +88,10 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'audit:read' })
             await permitted.register(auditRoutes, { context })
+          })
+          await enrolled.register(async (permitted) => {
+            await permitted.register(permissionGuard, { permission: 'events:inspect' })
+            await permitted.register(watchRoutes, { context })
           })
           await enrolled.register(async (managing) => {
             await managing.register(permissionGuard, { permission: 'members:manage' })

@@ -167,8 +167,8 @@ but the 32 bytes that you get by decoding the base64 after \`whsec_\`. Sign the 
 const RIGHTS = `## Roles and plans
 
 These are the defaults. The sign-in response contains what currently applies. This service enforces \`webhook-secret:manage\`,
-\`members:manage\`, \`audit:read\`, and the feature \`event_ingest\`. The other permissions and features are for other services
-of the platform.
+\`members:manage\`, \`audit:read\`, \`events:inspect\`, and the feature \`event_ingest\`. The other permissions and features are
+for other services of the platform.
 
 | role | permissions |
 |---|---|

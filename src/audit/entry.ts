@@ -88,6 +88,7 @@ export const ACTIONS = {
   service_create: 'A service account was added',
   service_password: 'A service account got a new password',
   signing_secret_regenerate: 'The signing secret was created or replaced',
+  events_watch: 'A user started to watch the events that the company sends',
   company_create: 'An operator created the company',
   company_change: "The company's name or handle was changed",
   company_suspend: 'An operator suspended the company',

@@ -149,8 +149,8 @@ export async function findNames(
 
 type Day = Static<typeof DailyReply>['days'][number]
 
-/** These concern only the user's own session, so they do not count as changes. */
-const OF_SESSIONS = sql`('sign_in', 'logout', 'session_end', 'refresh', 'reauthenticate')`
+/** These concern only the user's own session, or only show something. */
+const NO_CHANGES = sql`('sign_in', 'logout', 'session_end', 'refresh', 'reauthenticate', 'events_watch')`
 
 const sumOf = (which: RawBuilder<unknown>) => sql`coalesce(sum(count) filter (where ${which}), 0)::int`
 
@@ -165,7 +165,7 @@ export async function countDaily(
     )
     select to_char(shown.day, 'YYYY-MM-DD') as date, ${sumOf(sql`action = 'sign_in' and outcome = 'done'`)} as "signIns",
       ${sumOf(sql`outcome <> 'done'`)} as refusals,
-      ${sumOf(sql`action not in ${OF_SESSIONS} and outcome = 'done'`)} as changes
+      ${sumOf(sql`action not in ${NO_CHANGES} and outcome = 'done'`)} as changes
     from shown left join audit_days on company_id = ${companyId} and audit_days.day = shown.day
     group by shown.day
     order by shown.day`.execute(db)

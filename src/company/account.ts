@@ -8,7 +8,7 @@ export const ACCOUNT_COLUMNS = {
   role: 'role',
   assignments: 'assignments',
   userStatus: 'user_status',
-  permissions: 'permissions',
+  permissions: 'all_permissions',
   companyName: 'company_name',
   companyHandle: 'company_handle',
   companyStatus: 'company_status',
@@ -70,10 +70,11 @@ export const PERMISSIONS = [
   'billing:manage',
   'members:manage',
   'audit:read',
+  'events:inspect',
 ] as const
 export const ROLE_PERMISSIONS = {
   admin: PERMISSIONS,
   analyst: ['risk:read', 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read', 'analytics:read'],
-  developer: ['risk:read', 'risk:assess', 'analytics:read'],
+  developer: ['risk:read', 'risk:assess', 'analytics:read', 'events:inspect'],
   viewer: ['risk:read', 'analytics:read'],
 } as const satisfies Record<(typeof ROLES)[number], readonly (typeof PERMISSIONS)[number][]>

@@ -52,6 +52,8 @@ export interface Database {
     plan: string
     status: SubscriptionStatus
     current_period_end: Date
+    watched_since: Date | null
+    watched_until: Date | null
   }
   users: OfUser & {
     email: string | null
@@ -94,7 +96,7 @@ export interface Database {
     role: string
     assignments: string[]
     user_status: UserStatus
-    permissions: string[]
+    all_permissions: string[]
     company_name: string
     company_status: CompanyStatus
     subscription_status: SubscriptionStatus
@@ -221,6 +223,12 @@ export interface Database {
     spellings: Fixed<string | null>
     /** Decimal text, like every bigint. 0 in rows from before positions existed. */
     feed_position: Generated<string>
+  }
+  watched_events: OfCompany & {
+    position: Generated<string>
+    event_id: Fixed<string>
+    received_at: Fixed<Date>
+    is_truncated: Fixed<boolean>
   }
   /** One row. See migrations/0017-event-feed.ts and 0026-restored-in-place.ts. */
   event_feed: {

@@ -4,6 +4,7 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isUniqueViolation } from '../database/faults.ts'
 import type { KeptObject } from '../http/strict-json.ts'
+import { listing } from './watch-repository.ts'
 
 /** Stores events: one row per company and event id, never changed. */
 
@@ -17,7 +18,10 @@ export interface EventItem {
   data: KeptObject
 }
 
-/** `unseen`: a concurrent transaction stored the id, so retry. `unauthorized` includes suspended companies. */
+/**
+ * `unseen`: a concurrent transaction stored the id, so retry. `unauthorized` includes suspended companies. `watched` never
+ * leaves this file.
+ */
 export type EventOutcome =
   | 'stored'
   | 'duplicate'
@@ -27,6 +31,7 @@ export type EventOutcome =
   | 'subscription_inactive'
   | 'feature_missing'
   | 'trial_used_up'
+  | 'watched'
 
 const eventTable = itemTable<EventItem>({
   company_id: ['uuid', ({ companyId }) => companyId],
@@ -45,15 +50,23 @@ export async function storeEvents(
   db: Executor,
   items: EventItem[],
   trialLimit: Limit,
+): Promise<EventOutcome[]> {
+  return await storeAndList(items, (some, isListing) => storeOrSkip(db, some, { trialLimit, isListing }))
+}
+
+async function storeOrSkip(
+  db: Executor,
+  items: EventItem[],
+  terms: { trialLimit: Limit; isListing: boolean },
   // An error would end the caller's transaction.
   ifTaken = db.isTransaction ? skipIfTaken : failIfTaken,
 ): Promise<EventOutcome[]> {
   try {
-    return await store(db, items, { trialLimit, outcome, ifTaken })
+    return await store(db, items, { ...terms, outcome, ifTaken })
   } catch (error) {
     if (db.isTransaction || !(isUniqueViolation(error) || isTrialRace(error))) throw error
   }
-  return await storeEvents(db, items, trialLimit, skipIfTaken)
+  return await storeOrSkip(db, items, terms, skipIfTaken)
 }
 
 /** Null, with nothing stored, if an event is neither new nor a duplicate, or a concurrent transaction stores it. */
@@ -63,11 +76,28 @@ export async function storeAllEvents(
   trialLimit: Limit,
 ): Promise<EventOutcome[] | null> {
   try {
-    return await store(db, items, { trialLimit, outcome: duplicateOrFailure, ifTaken: failIfTaken })
+    return await storeAndList(items, (some, isListing) =>
+      store(db, some, { trialLimit, outcome: duplicateOrFailure, ifTaken: failIfTaken, isListing }),
+    )
   } catch (error) {
     if (codeOf(error) === INVALID_TEXT || isUniqueViolation(error) || isTrialRace(error)) return null
     throw error
   }
+}
+
+/**
+ * The first statement refuses events of watched companies, and a second one stores and lists them. In one statement, the parts
+ * that list events would cost every company up to a tenth more, even while nobody watches.
+ */
+async function storeAndList(
+  items: EventItem[],
+  store: (items: EventItem[], isListing: boolean) => Promise<EventOutcome[]>,
+): Promise<EventOutcome[]> {
+  const outcomes = await store(items, false)
+  const watched = items.filter((_, index) => outcomes[index] === 'watched')
+  if (watched.length === 0) return outcomes
+  const listed = (await store(watched, true)).values()
+  return outcomes.map((outcome) => (outcome === 'watched' ? (listed.next().value ?? 'unseen') : outcome))
 }
 
 // If a concurrent transaction stores an event, the statement fails, which Postgres logs, and is retried with
@@ -82,12 +112,13 @@ async function store(
     trialLimit,
     outcome,
     ifTaken,
-  }: { trialLimit: Limit; outcome: RawBuilder<unknown>; ifTaken: RawBuilder<unknown> },
+    isListing,
+  }: { trialLimit: Limit; outcome: RawBuilder<unknown>; ifTaken: RawBuilder<unknown>; isListing: boolean },
 ) {
   const now = new Date(Math.max(...items.map(({ receivedAt }) => receivedAt.getTime())))
   const counting = { limit: trialLimit, now }
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
-    with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted(counting)}), stored as (
+    with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted(counting, isListing)}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data, spellings, feed_position)
       select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data, i.spellings, (select next_feed_position())
       from item i join permitted p using (company_id, secret_version)
@@ -96,7 +127,7 @@ async function store(
       order by i.company_id, i.event_id
       ${ifTaken}
       returning company_id, event_id
-    ), counted as (${countTrialBytes(counting)})
+    ), counted as (${countTrialBytes(counting)})${isListing ? listing : sql``}
     select i.ord::int, ${outcome} as outcome
     from item i
     left join permitted p using (company_id, secret_version)
@@ -109,13 +140,14 @@ async function store(
   return outcomes
 }
 
-const permitted = (counting: Parameters<typeof isTrialUsedUp>[0]) => sql`
+const permitted = (counting: Counting, isListing: boolean) => sql`
   select i.company_id, i.secret_version, t.bytes as trial_bytes,
     case
       when v.version is distinct from i.secret_version or c.status <> 'active' then 'unauthorized'
       when s.status in ('canceled', 'suspended') then 'subscription_inactive'
       when not 'event_ingest' = any(p.features) then 'feature_missing'
       when ${isTrialUsedUp(counting)} then 'trial_used_up'
+      ${isListing ? sql`` : sql`when s.watched_until > ${counting.now} then 'watched'`}
     end as refusal
   from (select distinct company_id, secret_version from item) i
   left join signing_secrets v on v.company_id = i.company_id
@@ -150,7 +182,7 @@ const outcome = sql`
 const INVALID_TEXT = '22P02'
 /** Any other outcome fails the statement, in words that Postgres logs. */
 const duplicateOrFailure = sql`
-  case ${outcome} when 'duplicate' then 'duplicate'
+  case ${outcome} when 'duplicate' then 'duplicate' when 'watched' then 'watched'
     else (case when i.ord > 0 then 'an event of a request cannot be stored, so none of them is' end)::int::text
   end`
 

@@ -1,5 +1,5 @@
 import { type Static, type StringOptions, Type } from '@fastify/type-provider-typebox'
-import { body, field, object } from '../http/fields.ts'
+import { body, field, object, Time } from '../http/fields.ts'
 import type { KeptObject } from '../http/strict-json.ts'
 
 const MAX_EVENTS = 500
@@ -97,4 +97,44 @@ export const IngestHeaders = Type.Object({
 export const IngestReply = object('IngestReply', 'Result, after the events are committed', {
   accepted: field(Type.Integer(), 'Number of stored events', 2),
   duplicates: field(Type.Integer(), 'Number of events that were already stored with the same content', 1),
+})
+
+export const MAX_WATCHED = 50
+export const DEFAULT_WATCHED = 20
+
+export const ReceivedEventsQuery = Type.Object(
+  {
+    limit: Type.Optional(
+      field(
+        Type.Integer({ minimum: 1, maximum: MAX_WATCHED, default: DEFAULT_WATCHED }),
+        'Maximum number of events',
+        50,
+      ),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const ReceivedEvent = object('ReceivedEvent', 'Event that the company sent', {
+  id: field(Type.String(), 'ID of the event', 'payment-4711'),
+  type: field(Type.String(), 'Type of the event', 'payment.created'),
+  occurredAt: field(
+    Type.Union([Time, Type.Null()]),
+    'Time of the event; null if the sender did not send it',
+    '2026-11-20T10:15:00.000Z',
+  ),
+  receivedAt: field(Time, 'Time when this service received the event'),
+  data: Type.Optional(
+    field(
+      Type.Object({}, { additionalProperties: true }),
+      'Content of the event, with the digits that were sent; absent if it is larger than 8 KiB',
+      { amount: 1200, currency: 'EUR' },
+    ),
+  ),
+  isTruncated: field(Type.Boolean(), 'Whether `data` is absent because it is too large', false),
+})
+
+export const ReceivedEventsReply = object('ReceivedEventsReply', 'Events that the company sent recently', {
+  events: Type.Array(ReceivedEvent, { description: 'Events, newest first' }),
+  watchedSince: field(Time, 'Start of the watch: events from before are not shown'),
 })

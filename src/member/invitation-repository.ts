@@ -18,7 +18,7 @@ export interface Invitation {
 const senderMay = sql<boolean>`(i.invited_by is null or exists (
   select from accounts a
   where a.company_id = i.company_id and a.user_id = i.invited_by and a.user_status = 'active'
-    and a.company_status = 'active' and 'members:manage' = any(a.permissions)
+    and a.company_status = 'active' and 'members:manage' = any(a.all_permissions)
 ))`
 
 /** Its link works, or will once it is sent. Members who joined in a different way are not invited. */

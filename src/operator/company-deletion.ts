@@ -90,6 +90,7 @@ const BEFORE_USERS = [
   'service_sign_ins',
   'audit_days',
   'refused_requests',
+  'watched_events',
   'second_factors',
   'second_factor_challenges',
   'recovery_codes',

@@ -22,6 +22,7 @@ const KEYS = {
   refused_sign_ins: ['company_id', 'minute', 'network', 'kind'],
   service_sign_ins: ['company_id', 'minute', 'user_id', 'network'],
   refused_requests: ['company_id', 'minute', 'reason', 'network'],
+  watched_events: ['company_id', 'position'],
   second_factors: ['company_id', 'factor_id'],
   second_factor_challenges: ['company_id', 'user_id', 'challenge_hash'],
   recovery_codes: ['company_id', 'user_id', 'digest'],

@@ -34,6 +34,7 @@ const RETENTION = [
   { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'formerSecrets', table: 'former_signing_secrets', since: 'replaced_at', keptMs: DAY_MS },
   { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS },
+  { name: 'watchedEvents', table: 'watched_events', since: 'received_at', keptMs: 15 * MINUTE_MS },
   { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS },
   { name: 'usedChallenges', table: 'used_passkey_challenges', since: 'expires_at', keptMs: 5 * MINUTE_MS },
   { name: 'formerHandles', table: 'company_handles', since: 'reserved_until', keptMs: 0 },

@@ -30,7 +30,7 @@ export type Role = (typeof ROLES)[number]
 export const CAN: Record<Role, string> = {
   admin: 'Can do everything, including managing members, secrets, and settings.',
   analyst: 'Assesses risks, reviews cases, and gives feedback.',
-  developer: 'Assesses risks through the API and views analytics.',
+  developer: 'Assesses risks through the API, and views analytics and received events.',
   viewer: "Views risks and analytics, but can't change anything.",
 }
 
@@ -46,6 +46,7 @@ export const MAY: Record<string, string> = {
   'billing:manage': 'manage billing',
   'members:manage': 'manage members and the company',
   'audit:read': 'view the audit log',
+  'events:inspect': 'view received events',
 } satisfies Record<(typeof PERMISSIONS)[number], string>
 
 /** Actions of the audit log. */
@@ -90,6 +91,7 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   service_create: 'added the service account',
   service_password: 'replaced the password of',
   signing_secret_regenerate: 'created a signing secret',
+  events_watch: 'started to watch events',
   company_create: 'created the company, with',
   company_change: 'changed the name or handle of the company',
   company_suspend: 'suspended the company',

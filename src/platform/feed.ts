@@ -173,7 +173,7 @@ function toEventText({ companyId, eventId, type, occurredAt, receivedAt, data, s
 
 // To milliseconds, without a `Date`, which would be a third of the work. An offset can put a time into year 0 or 10000
 // in UTC, which RFC 3339 can't express: it becomes the nearest time that can be.
-function toRfc3339(time: string): string {
+export function toRfc3339(time: string): string {
   if (time.endsWith('BC')) return '0001-01-01T00:00:00.000Z'
   if (time[4] !== '-') return '9999-12-31T23:59:59.999Z'
   return `${time.slice(0, 10)}T${time.slice(11, 19)}.${time.slice(20, 23).padEnd(3, '0')}Z`

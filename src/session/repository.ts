@@ -42,7 +42,7 @@ export async function lockSession(
     .innerJoin('accounts as a', (join) =>
       join.onRef('a.company_id', '=', 's.company_id').onRef('a.user_id', '=', 's.user_id'),
     )
-    .select('a.permissions')
+    .select('a.all_permissions as permissions')
     .where('s.company_id', '=', companyId)
     .where('s.session_id', '=', sessionId)
     .where('s.user_id', '=', userId)

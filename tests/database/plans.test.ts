@@ -27,6 +27,7 @@ const FILLED = [
   'refused_sign_ins',
   'service_sign_ins',
   'service_passwords',
+  'watched_events',
 ]
 
 /** 50 companies, 5,000 users with factors and challenges, 40,000 sessions. With fewer, Postgres reads some by company. */
@@ -74,6 +75,8 @@ async function fill(): Promise<void> {
     sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor)
       select md5('c' || (n % 50 + 1))::uuid, ${id('a')}, now() - n * interval '2 minutes', 'a' || n % 20, 'done', 'u' || n % 5000
       from generate_series(1, 50000) n`,
+    sql`insert into watched_events (company_id, event_id, received_at, is_truncated)
+      select md5('c' || (n % 50 + 1))::uuid, n::text, now(), false from generate_series(1, 2500) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
       select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 10000) n`,
   ]
@@ -122,6 +125,9 @@ async function collect(): Promise<[what: string, text: string][]> {
   const read = (path: string) => () => service.call(`/auth/audit${path}`, { method: 'GET', token: reader })
   for (const filter of ['action=invite', 'actor=operator', 'actor=operator&action=invite'])
     await during(`the audit trail by ${filter}`, read(`?${filter}`), 200)
+  const watch = () => service.call('/auth/events', { method: 'GET', token: reader })
+  await during('the start of a watch', watch, 200)
+  await during('received events', watch, 200)
   await during('the days of the audit trail', read('/daily'), 200)
   const { accessToken: later } = await service.loginAs(admin)
   const change = { currentPassword: PASSWORD, newPassword: `${PASSWORD} anew` }
@@ -160,8 +166,8 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 
 /** About one row per month. A statement reads them only once for all its items. */
 const FEW_ROWS = 'signing_keys'
-/** Tables with one row per company, and a company's emails of a few days. */
-const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
+/** Tables with one row per company, its emails of a few days, and its 50 latest events. */
+const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox|watched_events)$/
 const KEYS =
   /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id|day)\b/
 

@@ -61,6 +61,15 @@ test('signed events take one statement, however many', async () => {
   expect(await statementsOf(send({ events: times(100, (n) => event(n + 2)) }), 202)).toHaveLength(1)
 })
 
+test('a look at received events takes three statements, and signed events two while someone watches', async () => {
+  const { accessToken: token } = await service.loginAs(admin)
+  const watch = () => service.call('/auth/events', { method: 'GET', token })
+  await watch()
+  expect(await statementsOf(watch, 200)).toHaveLength(3)
+  const send = () => service.send(admin.companyId, secret, { type: 'a.b', data: {} })
+  expect(await statementsOf(send, 202)).toHaveLength(2)
+})
+
 test.each([
   ['from an IPv4 address', () => from('192.0.2.1')],
   ['from an IPv6 network', () => from('2001:db8:1:2::3')],

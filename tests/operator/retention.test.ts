@@ -19,7 +19,7 @@ const prune = (signal?: AbortSignal) => pruneAcrossCompanies(service.context, cl
 
 const STEPS = [
   'tokens invitations counters mails auditAddresses auditDays refusedSignIns serviceSignIns formerSecrets',
-  'refusedRequests knownClients usedChallenges formerHandles mailboxCodes unconfirmedFactors sessions events',
+  'refusedRequests watchedEvents knownClients usedChallenges formerHandles mailboxCodes unconfirmedFactors sessions events',
   'companies auditMonths',
 ]
 const nothing = Object.fromEntries(STEPS.flatMap((line) => line.split(' ')).map((step) => [step, 0]))
@@ -111,6 +111,12 @@ const LAPSES: Record<string, Lapse> = {
     row: () => ({ version: 1, sealed_secret: 'sealed' }),
     kept: [{ company_id, replaced_at: at(-DAY + 60) }],
     gone: [{ company_id: other.companyId, replaced_at: at(-DAY - 60) }],
+  },
+  watchedEvents: {
+    table: 'watched_events',
+    row: () => ({ company_id, event_id: randomUUID(), is_truncated: false }),
+    kept: [{ received_at: at(-899) }],
+    gone: [{ received_at: at(-901) }],
   },
   knownClients: {
     table: 'known_clients',

@@ -38,7 +38,7 @@ test('an access token is described with the current rights of its user (ASVS 8.3
   for (const at of [0, 1]) expect(await ask(accessToken, at)).toEqual({ status: 200, body: expected })
   await changeUserRole(service.context, companyId, member, 'developer')
   await changeSubscription(service.context, companyId, { status: 'past_due', plan: 'enterprise' })
-  const more = { role: 'developer', scope: 'risk:read risk:assess analytics:read' }
+  const more = { role: 'developer', scope: 'risk:read risk:assess analytics:read events:inspect' }
   const plan = { plan: 'enterprise', plan_features: expect.arrayContaining(['graph']) }
   const changed = { ...described, ...more, ...plan, subscription_status: 'past_due' }
   expect((await ask(accessToken, 1)).body).toEqual(changed)

@@ -58,7 +58,7 @@ test.for(['GET', 'HEAD'])("a proxy gets an active session's user in headers only
       'x-auth-user': member.userId,
       'x-auth-session': id,
       'x-auth-role': 'developer',
-      'x-auth-permissions': 'risk:read risk:assess analytics:read',
+      'x-auth-permissions': 'risk:read risk:assess analytics:read events:inspect',
       'cache-control': 'no-store',
     })
     const unwanted = Object.keys(headers).filter((name) => /^ratelimit|^x-auth-error|set-cookie/.test(name))

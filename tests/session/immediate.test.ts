@@ -112,7 +112,7 @@ test('a new role takes effect everywhere on the next request (ASVS 8.1.1, 8.3.2)
   const [token] = refreshTokens
   const { body } = await service.refresh(token ?? '', { at: 1 })
   expect(body.user.role).toBe('developer')
-  expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read'])
+  expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read', 'events:inspect'])
   const claims = decode(partsOf(body.accessToken)[1])
   expect([claims['role'], claims['perms']]).toEqual(['developer', body.permissions])
 })

@@ -5,6 +5,7 @@ import { countWaiting } from './test-service.ts'
 
 /** The row that the race is about. */
 type Held =
+  | { table: 'subscriptions'; companyId: string }
   | { table: 'users'; companyId: string; userId: string }
   | { table: 'invitations'; companyId: string; email: string }
 
@@ -15,7 +16,8 @@ export async function releaseTogether<Result>(
   acts: (() => Promise<Result>)[],
   meanwhile = async () => {},
 ): Promise<Result[]> {
-  const which = 'userId' in key ? sql`user_id = ${key.userId}` : sql`email = ${key.email}`
+  const which =
+    'userId' in key ? sql`user_id = ${key.userId}` : 'email' in key ? sql`email = ${key.email}` : sql`true`
   const { running } = await db.transaction().execute(async (tx) => {
     await sql`select from ${sql.table(table)} where company_id = ${companyId} and ${which} for update`.execute(
       tx,

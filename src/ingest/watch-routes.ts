@@ -1,0 +1,30 @@
+import { Type } from '@fastify/type-provider-typebox'
+import type { Context } from '../http/context.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
+import { actorOf } from '../session/acts.ts'
+import { DEFAULT_WATCHED, ReceivedEventsQuery, ReceivedEventsReply } from './schemas.ts'
+import { toText, type Watched, watchEvents } from './watch.ts'
+
+const operation = operationsOf('events')
+
+const routes: Routes<Context> = async (app, { context }) => {
+  app.get(
+    '/auth/events',
+    operation({
+      operationId: 'listReceivedEvents',
+      summary: 'List received events',
+      description:
+        'Returns the latest events that the company sent, newest first, without duplicates. The first request starts a watch, which the audit trail records. Each request keeps it for 15 minutes. Only events are shown that were received during the watch and in the last 15 minutes, at most 50. Requires the permission `events:inspect`.',
+      querystring: ReceivedEventsQuery,
+      response: { 200: Type.Unsafe<Watched>(ReceivedEventsReply) },
+    }),
+    async (request, reply) => {
+      const { limit = DEFAULT_WATCHED } = request.query
+      const watched = await watchEvents(context, actorOf(request, context), limit)
+      reply.type('application/json; charset=utf-8').serializer(toText)
+      return watched
+    },
+  )
+}
+
+export const watchRoutes = scopedRoutes(routes, 'watch-routes', ['permission-guard'])
