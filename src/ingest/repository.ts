@@ -19,8 +19,8 @@ export interface EventItem {
 }
 
 /**
- * `unseen`: a concurrent transaction stored the id, so retry. `unauthorized` includes suspended companies. `watched` never
- * leaves this file.
+ * `unseen`: a concurrent transaction stored the id, so retry. `unauthorized` includes suspended companies. `watched`: nothing
+ * was stored, so store it with `isListing`.
  */
 export type EventOutcome =
   | 'stored'
@@ -45,19 +45,17 @@ const eventTable = itemTable<EventItem>({
   spellings: ['text', ({ data }) => data.spellings],
 })
 
+interface Terms {
+  trialLimit: Limit
+  /** For companies that someone watches: see watch-repository.ts. */
+  isListing: boolean
+}
+
 /** One outcome per item, in order, of different events. Rows go in key order, so that statements never deadlock. */
 export async function storeEvents(
   db: Executor,
   items: EventItem[],
-  trialLimit: Limit,
-): Promise<EventOutcome[]> {
-  return await storeAndList(items, (some, isListing) => storeOrSkip(db, some, { trialLimit, isListing }))
-}
-
-async function storeOrSkip(
-  db: Executor,
-  items: EventItem[],
-  terms: { trialLimit: Limit; isListing: boolean },
+  terms: Terms,
   // An error would end the caller's transaction.
   ifTaken = db.isTransaction ? skipIfTaken : failIfTaken,
 ): Promise<EventOutcome[]> {
@@ -66,38 +64,21 @@ async function storeOrSkip(
   } catch (error) {
     if (db.isTransaction || !(isUniqueViolation(error) || isTrialRace(error))) throw error
   }
-  return await storeOrSkip(db, items, terms, skipIfTaken)
+  return await storeEvents(db, items, terms, skipIfTaken)
 }
 
 /** Null, with nothing stored, if an event is neither new nor a duplicate, or a concurrent transaction stores it. */
 export async function storeAllEvents(
   db: Executor,
   items: EventItem[],
-  trialLimit: Limit,
+  terms: Terms,
 ): Promise<EventOutcome[] | null> {
   try {
-    return await storeAndList(items, (some, isListing) =>
-      store(db, some, { trialLimit, outcome: duplicateOrFailure, ifTaken: failIfTaken, isListing }),
-    )
+    return await store(db, items, { ...terms, outcome: duplicateOrFailure, ifTaken: failIfTaken })
   } catch (error) {
     if (codeOf(error) === INVALID_TEXT || isUniqueViolation(error) || isTrialRace(error)) return null
     throw error
   }
-}
-
-/**
- * The first statement refuses events of watched companies, and a second one stores and lists them. In one statement, the parts
- * that list events would cost every company up to a tenth more, even while nobody watches.
- */
-async function storeAndList(
-  items: EventItem[],
-  store: (items: EventItem[], isListing: boolean) => Promise<EventOutcome[]>,
-): Promise<EventOutcome[]> {
-  const outcomes = await store(items, false)
-  const watched = items.filter((_, index) => outcomes[index] === 'watched')
-  if (watched.length === 0) return outcomes
-  const listed = (await store(watched, true)).values()
-  return outcomes.map((outcome) => (outcome === 'watched' ? (listed.next().value ?? 'unseen') : outcome))
 }
 
 // If a concurrent transaction stores an event, the statement fails, which Postgres logs, and is retried with
@@ -113,7 +94,7 @@ async function store(
     outcome,
     ifTaken,
     isListing,
-  }: { trialLimit: Limit; outcome: RawBuilder<unknown>; ifTaken: RawBuilder<unknown>; isListing: boolean },
+  }: Terms & { outcome: RawBuilder<unknown>; ifTaken: RawBuilder<unknown> },
 ) {
   const now = new Date(Math.max(...items.map(({ receivedAt }) => receivedAt.getTime())))
   const counting = { limit: trialLimit, now }

@@ -28,12 +28,17 @@ export function createIngest({ db, config, measureBatch, registry }: Context) {
     registers: [registry],
   })
   const trialLimit = config.limits.trialBytes
-  const store = createBatch<EventItem, EventOutcome>({
-    run: measureBatch('events', (items) => repository.storeEvents(db, items, trialLimit)),
-    schedule: setImmediate,
-    keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
-    maxWaiting: 2_000,
-  })
+  const openBatch = (name: string, isListing: boolean) =>
+    createBatch<EventItem, EventOutcome>({
+      run: measureBatch(name, (items) => repository.storeEvents(db, items, { trialLimit, isListing })),
+      schedule: setImmediate,
+      keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
+      maxWaiting: 2_000,
+    })
+  // Events of watched companies have their own batch, so that others do not wait for them.
+  const [store, list] = [openBatch('events', false), openBatch('watched_events', true)]
+  const storeShared = (item: EventItem) =>
+    storeOrList(async (isListing) => [await (isListing ? list : store)(item)])
   // A large request takes a connection for a transaction; half of the pool stays free for other requests.
   const transactions = createAdmission({
     slots: Math.max(1, Math.floor(config.databasePoolSize / 2)),
@@ -47,7 +52,7 @@ export function createIngest({ db, config, measureBatch, registry }: Context) {
     const [only, ...others] = items
     const isShareable = only && others.length === 0 && only.data.text.length <= MAX_SHARED_LENGTH
     const outcomes = isShareable
-      ? [await storeOne(store, only, trialLimit)]
+      ? await storeOne(storeShared, only, trialLimit)
       : await transactions.run(IN_ORDER, () => storeAll(db, items, trialLimit))
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
     const duplicates = items.length - accepted + repeated
@@ -57,31 +62,46 @@ export function createIngest({ db, config, measureBatch, registry }: Context) {
   }
 }
 
+/**
+ * The events are of one company. If someone watches it, the first statement stores nothing, and a second one stores and lists.
+ * In one statement, the parts that list events would cost every company up to a tenth more, even while nobody watches.
+ */
+async function storeOrList<Outcomes extends EventOutcome[] | null>(
+  store: (isListing: boolean) => Promise<Outcomes>,
+): Promise<Outcomes> {
+  const outcomes = await store(false)
+  return outcomes?.includes('watched') ? await store(true) : outcomes
+}
+
 async function storeOne(
-  store: (item: EventItem) => Promise<EventOutcome>,
+  store: (item: EventItem) => Promise<EventOutcome[]>,
   item: EventItem,
   trialLimit: Limit,
 ) {
   for (let tries = 1; ; tries += 1) {
-    const outcome = await store(item)
-    if (outcome !== 'unseen' || tries === MAX_TRIES) {
-      refuseUnlessStored([item], [outcome], trialLimit)
-      return outcome
+    const outcomes = await store(item)
+    if (!outcomes.includes('unseen') || tries === MAX_TRIES) {
+      refuseUnlessStored([item], outcomes, trialLimit)
+      return outcomes
     }
   }
 }
 
 /** If that fails, a transaction finds the event that prevents the others. A refusal rolls it back. */
 async function storeAll(db: Context['db'], items: EventItem[], trialLimit: Limit) {
-  const stored = await repository.storeAllEvents(db, items, trialLimit)
+  const stored = await storeOrList((isListing) =>
+    repository.storeAllEvents(db, items, { trialLimit, isListing }),
+  )
   if (stored) return stored
   const storing = db.transaction().execute(async (tx) => {
-    const outcomes = await repository.storeEvents(tx, items, trialLimit)
+    const store = (some: EventItem[]) =>
+      storeOrList((isListing) => repository.storeEvents(tx, some, { trialLimit, isListing }))
+    const outcomes = await store(items)
     for (let tries = 1; tries < MAX_TRIES; tries += 1) {
       const unseen = outcomes.flatMap((outcome, index) => (outcome === 'unseen' ? [index] : []))
       if (unseen.length === 0) break
       const waiting = items.filter((_, index) => unseen.includes(index))
-      const again = await repository.storeEvents(tx, waiting, trialLimit)
+      const again = await store(waiting)
       unseen.forEach((index, position) => {
         outcomes[index] = again[position] ?? 'unseen'
       })

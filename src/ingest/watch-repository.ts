@@ -23,7 +23,7 @@ export async function keepWatch(
   return rows[0]?.watchedSince
 }
 
-/** False if someone already watches. */
+/** False if someone already watches. Deletes what earlier watches left: instances' clocks differ, so times cannot exclude it. */
 export async function beginWatch(
   tx: Tx,
   companyId: string,
@@ -32,7 +32,9 @@ export async function beginWatch(
   const { numAffectedRows } = await sql`
     update subscriptions set watched_since = ${now}, watched_until = ${until}
     where company_id = ${companyId} and coalesce(watched_until, '-infinity') <= ${now}`.execute(tx)
-  return numAffectedRows === 1n
+  if (numAffectedRows !== 1n) return false
+  await tx.deleteFrom('watched_events').where('company_id', '=', companyId).execute()
+  return true
 }
 
 interface WatchedEvent {

@@ -1,6 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
+import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { actorOf } from '../session/acts.ts'
 import { DEFAULT_WATCHED, ReceivedEventsQuery, ReceivedEventsReply } from './schemas.ts'
 import { toText, type Watched, watchEvents } from './watch.ts'
@@ -8,6 +9,8 @@ import { toText, type Watched, watchEvents } from './watch.ts'
 const operation = operationsOf('events')
 
 const routes: Routes<Context> = async (app, { context }) => {
+  // A response can have 50 times 8 KiB, and every request writes the same row.
+  const admit = createCompanyAdmission(context.config.limits.auditReads)
   app.get(
     '/auth/events',
     operation({
@@ -20,7 +23,8 @@ const routes: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       const { limit = DEFAULT_WATCHED } = request.query
-      const watched = await watchEvents(context, actorOf(request, context), limit)
+      const actor = actorOf(request, context)
+      const watched = await admit(actor.session.companyId, () => watchEvents(context, actor, limit))
       reply.type('application/json; charset=utf-8').serializer(toText)
       return watched
     },

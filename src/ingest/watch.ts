@@ -16,7 +16,7 @@ export async function watchEvents(context: Pick<Context, 'db' | 'system'>, actor
   const times = { now: new Date(actor.now), until: new Date(actor.now + WATCH_MS) }
   const watchedSince =
     (await repository.keepWatch(context.db, companyId, times)) ?? (await beginWatch(context, actor, times))
-  const since = new Date(Math.max(watchedSince.getTime(), actor.now - WATCH_MS))
+  const since = new Date(actor.now - WATCH_MS)
   return { events: await repository.listWatched(context.db, companyId, { since, limit }), watchedSince }
 }
 

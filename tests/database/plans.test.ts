@@ -158,6 +158,7 @@ async function collect(): Promise<[what: string, text: string][]> {
 interface Node {
   'Node Type': string
   'Relation Name'?: string
+  'Index Name'?: string
   'Index Cond'?: string
   Plans?: Node[]
 }
@@ -174,7 +175,9 @@ const KEYS =
 /** Whether a part of a plan reads or hashes more rows than requested. */
 function isCostly({
   'Node Type': type,
-  'Relation Name': table = '',
+  'Index Name': index = '',
+  // A bitmap's part has only the index.
+  'Relation Name': table = index.replace('_pkey', ''),
   'Index Cond': condition,
 }: Node): boolean {
   if (table === FEW_ROWS) return false

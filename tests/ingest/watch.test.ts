@@ -2,31 +2,44 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { countDaily } from '../../src/audit/repository.ts'
 import { selectAudit } from '../support/audit.ts'
+import { expectProblem } from '../support/problem.ts'
 import { releaseTogether } from '../support/races.ts'
-import { times, useSharedService } from '../support/test-service.ts'
+import { countWaiting, openTestService, times, useSharedService } from '../support/test-service.ts'
 
 /** What a company sent a moment ago, shown to its members while they watch. */
 
 const { service } = await useSharedService()
 const { db, clock } = service
 
-async function openWatched(role = 'developer') {
-  const admin = await service.addCompany()
-  const secret = await service.newSecret(admin)
-  const cookie = await service.cookieOf(await service.addUser(admin, role))
+async function openWatched(role = 'developer', at = service) {
+  const admin = await at.addCompany()
+  const secret = await at.newSecret(admin)
+  const cookie = await at.cookieOf(await at.addUser(admin, role))
   const { companyId } = admin
   return {
     admin,
     companyId,
     cookie,
-    watch: (query = '', at = 0) => service.call(`/auth/events${query}`, { method: 'GET', cookie, at }),
-    send: (payload: unknown, options: Parameters<typeof service.send>[3] = {}) =>
-      service.send(companyId, secret, payload, options),
+    watch: (query = '', instance = 0) =>
+      at.call(`/auth/events${query}`, { method: 'GET', cookie, at: instance }),
+    send: (payload: unknown, options: Parameters<typeof at.send>[3] = {}) =>
+      at.send(companyId, secret, payload, options),
   }
 }
 
 const event = (id: string, data: object = {}) => ({ id, type: 'a.b', data })
 const idsOf = ({ body }: { body: { events: { id: string }[] } }) => body.events.map(({ id }) => id)
+
+/** While requests for watched events wait. */
+async function whileListLocked<Result>(at: typeof service, act: () => Promise<Result>): Promise<Result> {
+  return await at.db.transaction().execute(async (tx) => {
+    await sql`lock table watched_events in access exclusive mode`.execute(tx)
+    return await act()
+  })
+}
+
+const untilWaiting = (at: typeof service, count: number) =>
+  expect.poll(() => countWaiting(at.db), { timeout: 50_000 }).toBe(count)
 
 async function listStarts({ companyId }: { companyId: string }) {
   const entries = selectAudit(db).select(['actor', 'outcome']).where('action', '=', 'events_watch')
@@ -150,8 +163,47 @@ test('a watch ends 15 minutes after its last request, and nothing is listed with
   await send(event('too-late'))
   const next = await watch()
   expect(next.body).toEqual({ events: [], watchedSince: new Date(clock.now()).toISOString() })
-  expect(await countListed(admin)).toBe(2)
+  expect(await countListed(admin)).toBe(0)
   expect(await listStarts(admin)).toHaveLength(2)
+})
+
+test('an event of an instance whose clock is behind is shown', async () => {
+  const { companyId, watch, send } = await openWatched()
+  await watch()
+  await send(event('late'))
+  await sql`update watched_events set received_at = received_at - interval '1 minute'
+    where company_id = ${companyId}`.execute(db)
+  expect(idsOf(await watch())).toEqual(['late'])
+})
+
+test('events of a watched company do not delay events of others', async () => {
+  const [one, other] = [await openWatched(), await openWatched()]
+  await one.watch()
+  const watched = await whileListLocked(service, async () => {
+    const waiting = []
+    for (const count of [1, 2]) {
+      waiting.push(one.send(event(`e${count}`)))
+      await untilWaiting(service, count)
+    }
+    expect((await other.send(event('other'))).status).toBe(202)
+    return waiting
+  })
+  expect((await Promise.all(watched)).map(({ status }) => status)).toEqual([202, 202])
+})
+
+test('two looks of a company run, eight wait, and more get 429 (ASVS 15.2.2)', async () => {
+  const service = await openTestService({ env: { RATE_LIMIT_SCALE: '1', LIMIT_AUDIT_READS: '2/60' } })
+  const [one, other] = [await openWatched('admin', service), await openWatched('admin', service)]
+  const looks = await whileListLocked(service, async () => {
+    const looks = times(11, () => one.watch())
+    expectProblem(await Promise.race(looks), [429, 'rate_limited'])
+    await untilWaiting(service, 2)
+    looks.push(other.watch())
+    await untilWaiting(service, 3)
+    return looks
+  })
+  const statuses = (await Promise.all(looks)).map(({ status }) => status)
+  expect(statuses.toSorted()).toEqual([...times(11, () => 200), 429])
 })
 
 test('a company sees only its own events, and starts only its own watch (ASVS 8.4.1)', async () => {

@@ -153,7 +153,7 @@ test('events that commit late are not skipped', async () => {
       const keeps = randomInt(4) > 0
       const work = db.transaction().execute(async (tx) => {
         const items = ids.map((eventId) => ({ ...item, ...content, eventId, occurredAt: null }))
-        await storeEvents(tx, items, service.config.limits.trialBytes)
+        await storeEvents(tx, items, { trialLimit: service.config.limits.trialBytes, isListing: false })
         await sleep(randomInt(30))
         if (!keeps) throw new Error('given up')
       })
