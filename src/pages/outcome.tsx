@@ -55,7 +55,8 @@ export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
   const element = useRef<HTMLParagraphElement>(null)
   const fault = isOfForm ? undefined : result?.error
   useLayoutEffect(() => {
-    if (result && (!result.from?.isConnected || result.from.closest('form'))) element.current?.focus()
+    if (!result?.text && !fault) return
+    if (!result?.from?.isConnected || result.from.closest('form')) element.current?.focus()
   }, [result])
   if (fault)
     return (
