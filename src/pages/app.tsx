@@ -125,6 +125,7 @@ function Pages() {
     // A different tab may have signed in as someone else, and its mark may not be here yet, so ask the service.
     tabs?.addEventListener('message', ({ data }) => {
       if (isOther(data)) return setStale(true)
+      setLeaving(null)
       setHeld(null)
       ask()
     })
@@ -144,8 +145,12 @@ function Pages() {
   const isSignedIn = Boolean(session)
   useEffect(() => {
     if (isSignedIn) loadSignedIn().then(setPages, () => setFault(NOT_LOADED))
-    // Typing usually leads to a sign-in.
-    else addEventListener('input', prefetch, { once: true })
+    else {
+      // The sign-out has succeeded, here or elsewhere.
+      setLeaving(null)
+      // Typing usually leads to a sign-in.
+      addEventListener('input', prefetch, { once: true })
+    }
   }, [isSignedIn])
 
   // A reload ends everything that the page was doing. It shows nothing now, so it does not ask before leaving.
@@ -196,7 +201,6 @@ function Pages() {
       // 401 means signed out. After any other failure, the user must know that they are still signed in.
       if (!(error instanceof ApiError && error.status === 401)) return setLeaving('failed')
     }
-    setLeaving(null)
     setFault(null)
     signedInMark.set(false)
     setReturnTo(null)
