@@ -31,13 +31,30 @@ export const fragment: URLSearchParams = takeFragment()
 
 // Pasting a link into a tab that already shows its page does not load the page again.
 addEventListener('hashchange', () => {
-  if (location.hash.includes('=')) location.reload()
+  if (/=|%3D/i.test(location.hash)) location.reload()
 })
 
+/** Remembers whom a link is for, for other forms and for a reload. */
+export function keep(known: { company?: string; email: string }): void {
+  for (const [name, value] of Object.entries(known)) fragment.set(name, value)
+  history.replaceState(toKeep(fragment), '')
+}
+
+function toKeep(values: URLSearchParams) {
+  return { kept: `${new URLSearchParams([...values].filter(([name]) => KEPT.includes(name)))}` }
+}
+
+/** Mail programs can encode the "#", which makes the fragment a part of the path. They can encode its "=" or add punctuation. */
 function takeFragment(): URLSearchParams {
-  const values = new URLSearchParams(location.hash.slice(1) || keptIn(history.state))
-  const kept = new URLSearchParams([...values].filter(([name]) => KEPT.includes(name)))
-  if (location.hash) history.replaceState({ kept: `${kept}` }, '', location.pathname + location.search)
+  const [path = '', inPath = ''] = location.pathname.split(/%23(.*)/i)
+  const given = location.hash.slice(1) || inPath
+  const text = given.includes('=') ? given : (new URLSearchParams(`_=${given}`).get('_') ?? '')
+  const values = new URLSearchParams(text || keptIn(history.state))
+  for (const name of ['token', 'email']) {
+    const value = values.get(name)
+    if (value) values.set(name, value.replace(/[^\p{L}\p{N}_-]+$/u, ''))
+  }
+  if (given) history.replaceState(toKeep(values), '', path + location.search)
   return values
 }
 

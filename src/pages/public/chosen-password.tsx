@@ -1,4 +1,3 @@
-import { useQuery } from '@tanstack/preact-query'
 import { useEffect, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
@@ -7,7 +6,7 @@ import { Waiting } from '../queries.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
-import { explain, type LinkProps, titleOf } from './mailed-links.tsx'
+import { type LinkProps, titleOf, useLink } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 import type { Credentials } from './password-step.tsx'
 import { SignIn, useSignIn } from './sign-in.tsx'
@@ -38,18 +37,14 @@ function useEntry({ onSignedIn }: LinkProps) {
 }
 
 export function ResetPassword(props: LinkProps) {
-  const [token] = useState(fragment.get('token') ?? '')
-  const advice = explain(token, 'Get a new one below.')
-  const loaded = useQuery({
-    queryKey: ['POST /auth/password/reset/preview', token],
-    queryFn: () => call('POST /auth/password/reset/preview', { body: { token } }).catch(advice),
-    staleTime: Infinity,
-  })
-  const { data: value } = loaded
+  const { token, failed, loaded, value } = useLink(
+    'POST /auth/password/reset/preview',
+    'Get a new one below.',
+  )
   const { enter, next } = useEntry(props)
 
   async function reset({ newPassword: password }: Values): Promise<void> {
-    await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(advice)
+    await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(failed)
     if (!value) return
     const { companyHandle: company, email } = value
     await enter(
@@ -100,17 +95,10 @@ export function ResetPassword(props: LinkProps) {
 }
 
 export function AcceptInvitation(props: LinkProps) {
-  const [token] = useState(fragment.get('token') ?? '')
-  const advice = explain(
-    token,
+  const { token, failed, loaded, value } = useLink(
+    'POST /auth/invitations/preview',
     "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
   )
-  const loaded = useQuery({
-    queryKey: ['POST /auth/invitations/preview', token],
-    queryFn: () => call('POST /auth/invitations/preview', { body: { token } }).catch(advice),
-    staleTime: Infinity,
-  })
-  const { data: value } = loaded
   const { enter, next } = useEntry(props)
   useEffect(() => {
     if (value) document.title = `Join ${value.companyName} · gatehouse`
@@ -118,7 +106,7 @@ export function AcceptInvitation(props: LinkProps) {
 
   async function accept({ name, password }: Values): Promise<void> {
     const body = { token, name, password }
-    const { companyId, email } = await call('POST /auth/invitations/accept', { body }).catch(advice)
+    const { companyId, email } = await call('POST /auth/invitations/accept', { body }).catch(failed)
     await enter({ companyId, email, password }, `You joined ${value?.companyName}.`)
   }
 

@@ -1,11 +1,12 @@
+import { useQuery } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
 import type { Company } from '../remembered.ts'
-import { fragment } from '../router.ts'
-import type { Session } from '../routes.ts'
+import { fragment, keep } from '../router.ts'
+import type { Answer, Session } from '../routes.ts'
 import { Done, Frame } from './frame.tsx'
 import { OtherAccount } from './other-account.tsx'
 import { type OnSignedIn, SignIn } from './sign-in.tsx'
@@ -20,8 +21,9 @@ export interface LinkProps {
 }
 
 const DEAD_LINK = 'This link has expired, was already used, or was replaced by a newer email.'
-/** The page was reloaded, and tokens are not stored. */
-const NO_LINK = 'Open the link in the email again.'
+/** A mail program has cut the link, or the page was reloaded: tokens are not stored. */
+const NO_LINK =
+  'This page needs the link from your email. Open it again, or copy all of it into the address bar.'
 const TAKEN = 'Someone else in your company already uses this email. Choose a different one.'
 
 /** The service's text. The compiler compares them. */
@@ -44,15 +46,34 @@ const UNUSABLE = 'unusable_link'
 export const titleOf = (error: unknown, title: string) =>
   error instanceof ApiError && error.code === DEAD ? 'Link expired' : title
 
+type Preview = 'POST /auth/password/reset/preview' | 'POST /auth/invitations/preview'
+
+/** What a link is about, or why it does not work. */
+export function useLink<Route extends Preview>(route: Route, advice: string) {
+  const [token] = useState(fragment.get('token') ?? '')
+  const failed = explain(token, advice)
+  const loaded = useQuery<Answer<Route>>({
+    queryKey: [route, token],
+    queryFn: () => call<Preview>(route, { body: { token } }).catch(failed),
+    staleTime: Infinity,
+  })
+  const { data } = loaded
+  useEffect(() => {
+    if (!data) return
+    const company = 'companyHandle' in data ? data.companyHandle : null
+    keep({ ...(company && { company }), email: data.email })
+  }, [data])
+  return { token, failed, loaded, value: data }
+}
+
 interface LinkPageProps {
   title: string
   action: string
   use: (token: string) => Promise<unknown>
   children?: ComponentChildren
-  links?: ComponentChildren
 }
 
-export function LinkPage({ title, action, use, children, links }: LinkPageProps) {
+export function LinkPage({ title, action, use, children }: LinkPageProps) {
   const [token] = useState(fragment.get('token') ?? '')
   const [failed, setFailed] = useState<unknown>(null)
   async function submit(): Promise<void> {
@@ -63,9 +84,16 @@ export function LinkPage({ title, action, use, children, links }: LinkPageProps)
   }
   return (
     <Frame title={titleOf(failed, title)}>
+      {!token && (
+        <p class="error box" role="alert">
+          {NO_LINK}
+        </p>
+      )}
       {children}
-      <Form action={action} onSubmit={submit} />
-      <p class="links">{links ?? <a href="/sign-in">Sign in</a>}</p>
+      {token && <Form action={action} onSubmit={submit} />}
+      <p class="links">
+        <a href="/sign-in">Sign in</a>
+      </p>
     </Frame>
   )
 }
@@ -75,7 +103,8 @@ const TITLE = 'Confirm your email'
 export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   const [verified, setVerified] = useState<Company | null>(null)
   const [failed, setFailed] = useState<ApiError | null>(null)
-  if (failed) return <LinkWanted title={titleOf(failed, TITLE)} why={failed.message} />
+  if (failed || !fragment.get('token'))
+    return <LinkWanted title={titleOf(failed, TITLE)} why={failed?.message ?? NO_LINK} />
   if (verified)
     return <SignIn notice="Your email is confirmed. Sign in." company={verified} onSignedIn={onSignedIn} />
   const use = async (token: string) => {
