@@ -53,7 +53,7 @@ interface FieldProps {
   name: FieldName
   type?: 'text' | 'email' | 'password'
   autoComplete?: string
-  value?: string
+  value?: string | undefined
   hint?: ComponentChildren
   error?: string | undefined
   isOptional?: boolean
@@ -138,7 +138,7 @@ export function Username({ email }: { email: string }) {
   )
 }
 
-type NewPasswordProps = Pick<FieldProps, 'label' | 'error' | 'hasFocus'> & {
+type NewPasswordProps = Pick<FieldProps, 'label' | 'value' | 'error' | 'hasFocus'> & {
   name: 'password' | 'newPassword'
 }
 
@@ -146,7 +146,7 @@ const MIN_LENGTH = 8
 
 /** A new password. The service decides whether it is strong enough; this only warns about obvious weakness. */
 export function NewPassword(props: NewPasswordProps) {
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = useState(props.value ?? '')
   return (
     <Field
       {...props}

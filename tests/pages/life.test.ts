@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest'
-import { fill, go, heading, openPages, press, say, submit, tracesIn } from '../support/browser.ts'
+import { fill, go, heading, openPages, press, say, submit, tracesIn, translate } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 const { origin, service, mailbox, openPage, openMailed, giveCodeTo } = await openPages()
 
 test('a company registers, sends an event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
   const { page } = await openPage()
+  // In a browser that translates the page.
+  await translate(page)
   const email = 'ada@acme.example'
 
   await page.goto('/register')
@@ -15,8 +17,17 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await page.getByText('Weak', { exact: true }).waitFor()
   await press(page, 'Register company')
   await page.locator('[aria-invalid=true]').waitFor()
-  await submit(page, { Password: PASSWORD }, 'Register company')
+  await press(page, 'Show password')
+  await press(page, 'Hide password')
+  await expect.poll(() => page.getByText('Weak', { exact: true }).count()).toBe(1)
+  await submit(page, { Password: PASSWORD, 'Your email': 'adda@acme.example' }, 'Register company')
+  await expect.poll(() => page.getByText('Weak', { exact: true }).count()).toBe(0)
   await heading(page, 'Check your email')
+  // The user mistyped the email, so the rest stays filled in.
+  await press(page, 'Change the email')
+  await page.locator('input[name=email]:focus').waitFor()
+  await submit(page, { 'Your email': email }, 'Register company')
+  await say(page, `We've emailed a link to ${email}.`)
   // A user who signs in too early, or opens an older link, can request a new one.
   const { token: replaced } = await mailbox.mailTo(email)
   await go(page, 'Sign in')
@@ -46,7 +57,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   const secret = (await page.locator('.secret code').textContent()) ?? ''
   expect(secret).toMatch(/^whsec_/)
   await say(page, 'Waiting for the first event')
-  const companyId = await page.locator('dt:text-is("Company ID") + dd code').innerText()
+  const companyId = await page.locator('dt:has-text("Company ID") + dd code').innerText()
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(202)
   await say(page, 'First event received.')
   for (const one of [secret, token, PASSWORD]) expect(await tracesIn(page)).not.toContain(one)

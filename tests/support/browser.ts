@@ -135,6 +135,29 @@ export async function offerNothing(page: Page): Promise<void> {
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
 }
 
+/** Translates the page as browsers do: each text node is replaced, also later ones. */
+export async function translate(page: Page): Promise<void> {
+  await page.addInitScript(`
+    const translate = (root) => {
+      const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT)
+      const texts = []
+      while (walker.nextNode()) texts.push(walker.currentNode)
+      if (root.nodeType === Node.TEXT_NODE) texts.push(root)
+      for (const text of texts) {
+        if (!text.data.trim() || text.parentElement?.closest('font, [translate=no], noscript') !== null) continue
+        const font = document.createElement('font')
+        font.append(document.createElement('font'))
+        font.firstChild.textContent = text.data
+        text.replaceWith(font)
+      }
+    }
+    addEventListener('DOMContentLoaded', () => {
+      translate(document.body)
+      const look = (records) => records.flatMap(({ addedNodes }) => [...addedNodes]).forEach(translate)
+      new MutationObserver(look).observe(document.body, { childList: true, subtree: true })
+    })`)
+}
+
 let launched: Promise<Browser> | undefined
 
 async function openBrowser(origin: string) {

@@ -53,7 +53,8 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
         <Field
           label="Company"
           name="company"
-          autoComplete="organization"
+          // The browser would enter the name of a company, which is not its handle.
+          autoComplete="off"
           value={typed || linked}
           hasFocus={isForgotten || (TAKES_FOCUS && isFirst && isMissing)}
           error={faults['company'] ?? faults['companyId']}

@@ -8,14 +8,19 @@ import { LinkAwaited } from './verification.tsx'
 
 export function Register() {
   const [asked, setAsked] = useState<{ companyId: string; email: string } | null>(null)
-  async function register({ companyName, name, email: typed, password }: Values): Promise<void> {
-    const email = typed.trim()
+  /** Of the form, for a correction. Only this page keeps the password, until the user leaves it. */
+  const [typed, setTyped] = useState<Values | null>(null)
+  async function register(values: Values): Promise<void> {
+    const { companyName, name, password } = values
+    const email = values.email.trim()
     const { companyId } = await call('POST /auth/register', { body: { companyName, name, email, password } })
     rememberCompany({ id: companyId, name: companyName })
     fragment.set('email', email)
+    setTyped(values)
     setAsked({ companyId, email })
   }
-  if (asked) return <LinkAwaited account={asked} text="We've emailed a link to" />
+  if (asked)
+    return <LinkAwaited account={asked} text="We've emailed a link to" onChange={() => setAsked(null)} />
   return (
     <Frame title="Register a company">
       <p>You'll be its first admin. To join an existing company, ask its admin to invite you.</p>
@@ -26,18 +31,32 @@ export function Register() {
               label="Company"
               name="companyName"
               autoComplete="organization"
-              hasFocus={TAKES_FOCUS}
+              value={typed?.companyName}
+              hasFocus={TAKES_FOCUS && !typed}
               error={faults['companyName']}
             />
-            <Field label="Your name" name="name" autoComplete="name" error={faults['name']} />
+            <Field
+              label="Your name"
+              name="name"
+              autoComplete="name"
+              value={typed?.name}
+              error={faults['name']}
+            />
             <Field
               label="Your email"
               name="email"
               type="email"
               autoComplete="username"
+              value={typed?.email}
+              hasFocus={TAKES_FOCUS && typed !== null}
               error={faults['email']}
             />
-            <NewPassword label="Password" name="password" error={faults['password']} />
+            <NewPassword
+              label="Password"
+              name="password"
+              value={typed?.password}
+              error={faults['password']}
+            />
           </>
         )}
       </Form>

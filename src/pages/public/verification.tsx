@@ -21,10 +21,11 @@ interface AwaitedProps {
   /** The text before the email address. */
   text: string
   onBack?: () => void
+  onChange?: () => void
 }
 
 /** Shown until the user opens the emailed link. */
-export function LinkAwaited({ account, title = 'Check your email', text, onBack }: AwaitedProps) {
+export function LinkAwaited({ account, title = 'Check your email', text, onBack, onChange }: AwaitedProps) {
   const [isSentAgain, setSentAgain] = useState(false)
   return (
     <Frame title={title}>
@@ -43,6 +44,7 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack 
         }}
       />
       <p class="links">
+        {onChange && <LinkButton onClick={onChange}>Change the email</LinkButton>}
         {onBack ? <LinkButton onClick={onBack}>Back to sign-in</LinkButton> : <a href="/sign-in">Sign in</a>}
       </p>
     </Frame>
