@@ -83,7 +83,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   trialBytes: 'bytes of events, by company on a trial and UTC day',
   refresh: 'refreshes, by session',
   auditReads:
-    'reads of the audit trail, and of received events, at the same time in a process, by company; four times as many wait up to a second',
+    'reads of the audit trail, or of received events, at the same time in a process, by company; four times as many wait up to a second',
   ingest: 'signed requests, by company',
   badSignatures: 'requests with an invalid signature, by network',
   signatureChecks:

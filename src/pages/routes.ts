@@ -38,6 +38,7 @@ export interface Routes {
   'POST /auth/companies/remind': Route<null, typeof onboarding.RemindBody>
   'POST /auth/invitations/preview': Route<typeof onboarding.PreviewReply, typeof onboarding.PreviewBody>
   'POST /auth/invitations/accept': Route<typeof onboarding.AcceptReply, typeof onboarding.AcceptBody>
+  'POST /auth/email/confirm/preview': Route<typeof member.EmailChangePreviewReply, typeof member.ConfirmBody>
   'POST /auth/email/confirm': Route<null, typeof member.ConfirmBody>
   'POST /auth/undo': Route<typeof member.UndoReply, typeof member.UndoBody>
 

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
+import { Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
@@ -46,7 +47,10 @@ const UNUSABLE = 'unusable_link'
 export const titleOf = (error: unknown, title: string) =>
   error instanceof ApiError && error.code === DEAD ? 'Link expired' : title
 
-type Preview = 'POST /auth/password/reset/preview' | 'POST /auth/invitations/preview'
+type Preview =
+  | 'POST /auth/password/reset/preview'
+  | 'POST /auth/invitations/preview'
+  | 'POST /auth/email/confirm/preview'
 
 /** What a link is about, or why it does not work. */
 export function useLink<Route extends Preview>(route: Route, advice: string) {
@@ -133,6 +137,10 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
 }
 
 export function ConfirmEmail({ session }: LinkProps) {
+  const { token, failed, loaded, value } = useLink(
+    'POST /auth/email/confirm/preview',
+    'Request the change again under Account.',
+  )
   const [isDone, setDone] = useState(false)
   if (isDone)
     return (
@@ -143,17 +151,31 @@ export function ConfirmEmail({ session }: LinkProps) {
         </p>
       </Frame>
     )
-  const use = async (token: string) => {
-    const failed = explain(token, 'Request the change again under Account.')
+  async function confirm(): Promise<void> {
     await call('POST /auth/email/confirm', { body: { token } }).catch(failed)
+    if (value) fragment.set('email', value.newEmail)
     setDone(true)
   }
   return (
-    <LinkPage title="Confirm your new email" action="Use this email" use={use}>
-      <p>
-        After you confirm, sign in with the email address that received this link, and no longer with your old
-        one.
+    <Frame title={titleOf(loaded.error, 'Confirm your new email')}>
+      <Waiting of={loaded} />
+      {value && (
+        <>
+          <dl class="facts">
+            <dt>Company</dt>
+            <dd>{value.companyName}</dd>
+            <dt>Current email</dt>
+            <dd>{value.email}</dd>
+            <dt>New email</dt>
+            <dd>{value.newEmail}</dd>
+          </dl>
+          <p>After you confirm, sign in with your new email. The current one no longer works.</p>
+          <Form action="Use this email" onSubmit={confirm} />
+        </>
+      )}
+      <p class="links">
+        <a href="/">{session ? 'Continue without confirming' : 'Sign in'}</a>
       </p>
-    </LinkPage>
+    </Frame>
   )
 }
