@@ -9,17 +9,23 @@ import { MAX_WATCHED } from './schemas.ts'
 
 /** Of data and spellings. */
 const MAX_SHOWN_BYTES = 8_192
+/** While a backup runs, deleted rows stay in the index, so each statement looks at few. */
+const MAX_SCANNED = 1_000
 
-/** Undefined if nobody watches. */
+/** Undefined if nobody watches. Writes once a minute: session checks read this row, and its old versions while a backup runs. */
 export async function keepWatch(
   db: Executor,
   companyId: string,
   { now, until }: { now: Date; until: Date },
 ): Promise<Date | undefined> {
   const { rows } = await sql<{ watchedSince: Date }>`
-    update subscriptions set watched_until = ${until}
-    where company_id = ${companyId} and watched_until > ${now}
-    returning watched_since as "watchedSince"`.execute(db)
+    with kept as (
+      update subscriptions set watched_until = ${until}
+      where company_id = ${companyId} and watched_until > ${now}
+        and watched_until < ${until}::timestamptz - interval '1 minute'
+    )
+    select watched_since as "watchedSince" from subscriptions
+    where company_id = ${companyId} and watched_until > ${now}`.execute(db)
   return rows[0]?.watchedSince
 }
 
@@ -69,7 +75,7 @@ export async function listWatched(
 
 /**
  * Parts of the statement that stores events. Of a request, the last events are the newest. Concurrent statements can leave more
- * than the maximum, which the next one deletes.
+ * than the maximum, which the next one deletes. `retention.ts` deletes the rest.
  */
 export const listing = sql`
   , listed as (
@@ -91,12 +97,13 @@ export const listing = sql`
     delete from watched_events w using (
       select old.* from (select company_id, count(*) as count from listed group by company_id) l
       cross join lateral (
-        select w.company_id, w.position from watched_events w
-        where w.company_id = l.company_id and w.position <= (
-          select first.position from watched_events first where first.company_id = l.company_id
-          order by first.position desc offset ${MAX_WATCHED}::bigint - l.count limit 1
-        )
-        for update skip locked
+        select w.company_id, w.position from (
+          select position from watched_events where company_id = l.company_id
+          order by position desc offset ${MAX_WATCHED}::bigint - l.count limit 1
+        ) last
+        join watched_events w on w.company_id = l.company_id
+          and w.position between last.position - ${MAX_SCANNED}::bigint and last.position
+        for update of w skip locked
       ) old
     ) old
     where w.company_id = old.company_id and w.position = old.position

@@ -9,7 +9,7 @@ import { toText, type Watched, watchEvents } from './watch.ts'
 const operation = operationsOf('events')
 
 const routes: Routes<Context> = async (app, { context }) => {
-  // A response can have 50 times 8 KiB, and every request writes the same row.
+  // A response can have 50 times 8 KiB.
   const admit = createCompanyAdmission(context.config.limits.auditReads)
   app.get(
     '/auth/events',
@@ -17,7 +17,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       operationId: 'listReceivedEvents',
       summary: 'List received events',
       description:
-        'Returns the latest events that the company sent, newest first, without duplicates. The first request starts a watch, which the audit trail records. Each request keeps it for 15 minutes. Only events are shown that were received during the watch and in the last 15 minutes, at most 50. Requires the permission `events:inspect`.',
+        'Returns the latest events that the company sent, newest first, without duplicates. The first request starts a watch, which the audit trail records. Each request keeps it for at least 15 minutes. Only events are shown that were received during the watch and in the last 15 minutes, at most 50. Requires the permission `events:inspect`.',
       querystring: ReceivedEventsQuery,
       response: { 200: Type.Unsafe<Watched>(ReceivedEventsReply) },
     }),

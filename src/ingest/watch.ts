@@ -7,13 +7,15 @@ import * as repository from './watch-repository.ts'
 /** Members watch what their company sends. The watch is in the database, so every instance lists the events it stores. */
 
 const WATCH_MS = 15 * 60_000
+/** Longer than a watch by the minute in which looks write nothing. */
+const KEPT_MS = 16 * 60_000
 
 export type Watched = Awaited<ReturnType<typeof watchEvents>>
 
 /** Starts a watch, or keeps it. Only the start is audited. @throws Problem session_ended, permission_denied */
 export async function watchEvents(context: Pick<Context, 'db' | 'system'>, actor: Actor, limit: number) {
   const { companyId } = actor.session
-  const times = { now: new Date(actor.now), until: new Date(actor.now + WATCH_MS) }
+  const times = { now: new Date(actor.now), until: new Date(actor.now + KEPT_MS) }
   const watchedSince =
     (await repository.keepWatch(context.db, companyId, times)) ?? (await beginWatch(context, actor, times))
   const since = new Date(actor.now - WATCH_MS)

@@ -128,6 +128,8 @@ async function collect(): Promise<[what: string, text: string][]> {
   const watch = () => service.call('/auth/events', { method: 'GET', token: reader })
   await during('the start of a watch', watch, 200)
   await during('received events', watch, 200)
+  const next = { ...event, id: 'e3' }
+  await during('event of a watched company', () => service.send(admin.companyId, secret, next), 202)
   await during('the days of the audit trail', read('/daily'), 200)
   const { accessToken: later } = await service.loginAs(admin)
   const change = { currentPassword: PASSWORD, newPassword: `${PASSWORD} anew` }

@@ -145,7 +145,7 @@ test('the latest 50 events of a company are kept, whatever the size of its reque
   ])
 })
 
-test('a watch ends 15 minutes after its last request, and nothing is listed without one', async () => {
+test('a watch ends 15 to 16 minutes after its last request, and nothing is listed without one', async () => {
   const { admin, watch, send } = await openWatched()
   await send(event('unwatched'))
   expect(await countListed(admin)).toBe(0)
@@ -158,13 +158,30 @@ test('a watch ends 15 minutes after its last request, and nothing is listed with
   // Older than 15 minutes.
   const { body } = await watch()
   expect(body).toEqual({ events: [], watchedSince: first })
+  clock.advance(899)
   await send(event('second'))
-  clock.advance(900)
+  expect(await countListed(admin)).toBe(2)
+  clock.advance(61)
   await send(event('too-late'))
+  expect(await countListed(admin)).toBe(2)
   const next = await watch()
   expect(next.body).toEqual({ events: [], watchedSince: new Date(clock.now()).toISOString() })
   expect(await countListed(admin)).toBe(0)
   expect(await listStarts(admin)).toHaveLength(2)
+})
+
+test('looks of a minute write at most once', async () => {
+  const { companyId, watch } = await openWatched()
+  const look = async () => {
+    await watch()
+    const { rows } = await sql`select ctid from subscriptions where company_id = ${companyId}`.execute(db)
+    return rows
+  }
+  const first = await look()
+  clock.advance(60)
+  expect(await look()).toEqual(first)
+  clock.advance(1)
+  expect(await look()).not.toEqual(first)
 })
 
 test('an event of an instance whose clock is behind is shown', async () => {
