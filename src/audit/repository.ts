@@ -39,6 +39,9 @@ export interface TrailEntry {
 export interface Filter {
   action?: string | undefined
   actor?: string | undefined
+  outcome?: string | undefined
+  /** An ID, or an email. */
+  subject?: string | undefined
   from?: Date | undefined
   to?: Date | undefined
 }
@@ -46,6 +49,11 @@ export interface Filter {
 export interface Position {
   time: Date
   id: string
+}
+
+interface Page extends Filter {
+  after?: Position | undefined
+  max: number
 }
 
 export interface Person {
@@ -58,6 +66,14 @@ const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action
 
 const entriesWithAddresses = sql`audit_events e
   left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id`
+
+const entriesAbout = (companyId: string, email: string) => sql`
+  (select * from audit_addresses where company_id = ${companyId} and email = ${email}) a
+  -- The limit makes the planner start from the email.
+  cross join lateral (
+    select * from audit_events e
+    where e.company_id = a.company_id and e.occurred_at = a.occurred_at and e.audit_id = a.audit_id limit 1
+  ) e`
 
 function ifGiven<Value>(value: Value | undefined, condition: (value: Value) => RawBuilder<unknown>) {
   return value === undefined ? sql`true` : condition(value)
@@ -100,7 +116,7 @@ const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' a
 export async function listTrail(
   db: Executor,
   companyId: string,
-  { action, actor, from, to, after, max }: Filter & { after?: Position | undefined; max: number },
+  { action, actor, outcome, subject, from, to, after, max }: Page,
 ): Promise<TrailEntry[]> {
   const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => {
     const isAfter = ifGiven(after, (last) => {
@@ -111,21 +127,34 @@ export async function listTrail(
     const isSince = ifGiven(from, (first) => sql`${time} >= ${first}`)
     return sql`${isSince} and ${ifGiven(to, (end) => sql`${time} < ${end}`)} and ${isAfter}`
   }
+  const subjectId = subject !== undefined && ID.test(subject) ? subject : undefined
+  const email = subject === subjectId ? undefined : subject
+  const isRefusal = outcome !== undefined && outcome !== 'done'
+  // Only the indexes by outcome and by subject have this collation, so the planner cannot choose the others.
+  const order = subjectId !== undefined || isRefusal ? sql` collate "C"` : sql``
+  const isEqual = (column: string, value: string | undefined) =>
+    ifGiven(value, (one) => sql`${sql.ref(`e.${column}`)}${order} = ${one}`)
+  // The index by outcome is partial.
+  const isNotDone = isRefusal && subjectId === undefined ? sql`e.outcome <> 'done'` : sql`true`
   const areSignIns = (action ?? 'sign_in') === 'sign_in'
+  const areRefused = (outcome ?? 'refused') === 'refused' && actor === undefined && email === undefined
+  const areOfServices = (outcome ?? 'done') === 'done' && actor !== 'operator' && subject === undefined
   const member = actor === 'operator' ? undefined : actor
   const { rows } = await sql<TrailEntry>`
-    (select ${shownEntry}, null as reason, null::int as count from ${entriesWithAddresses}
-    where e.company_id = ${companyId} and ${ifGiven(action, (one) => sql`e.action = ${one}`)}
-      and ${ifGiven(actor, (one) => sql`e.actor = ${one}`)} and ${within(sql`e.occurred_at`, sql`e.audit_id`)}
+    (select ${shownEntry}, null as reason, null::int as count
+    from ${email === undefined ? entriesWithAddresses : entriesAbout(companyId, email)}
+    where e.company_id = ${companyId} and ${isEqual('action', action)} and ${isEqual('actor', actor)}
+      and ${isEqual('outcome', outcome)} and ${isNotDone} and ${isEqual('subject', subjectId)}
+      and ${within(sql`e.occurred_at`, sql`e.audit_id`)}
     order by e.occurred_at desc, e.audit_id desc limit ${max})
     union all
     (select ${refusedEntry} from refused_sign_ins r
-    where r.company_id = ${companyId} and ${areSignIns && actor === undefined ? sql`true` : sql`false`}
-      and ${within(sql`r.minute`, refusedId)}
+    where r.company_id = ${companyId} and ${areSignIns && areRefused ? sql`true` : sql`false`}
+      and ${ifGiven(subjectId, (id) => sql`r.user_id = ${id}::uuid`)} and ${within(sql`r.minute`, refusedId)}
     order by r.minute desc, 1 desc limit ${max})
     union all
     (select ${serviceEntry} from service_sign_ins s
-    where s.company_id = ${companyId} and ${areSignIns && actor !== 'operator' ? sql`true` : sql`false`}
+    where s.company_id = ${companyId} and ${areSignIns && areOfServices ? sql`true` : sql`false`}
       and ${ifGiven(member, (one) => sql`s.user_id = ${one}::uuid`)} and ${within(sql`s.minute`, sql`s.audit_id`)}
     order by s.minute desc, s.audit_id desc limit ${max})
     order by "occurredAt" desc, id desc

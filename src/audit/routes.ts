@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { Static } from '@sinclair/typebox'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import { normalizeEmail } from '../http/email-address.ts'
 import { preferredType } from '../http/headers.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
@@ -86,8 +87,15 @@ function alreadyExporting(): Problem {
   return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
 }
 
-function toFilter({ action, actor, from, to }: Static<typeof schemas.AuditQuery>): Filter {
-  return { action, actor: actor?.toLowerCase(), from: toTime('from', from), to: toTime('to', to) }
+function toFilter({ action, actor, outcome, subject, from, to }: Static<typeof schemas.AuditQuery>): Filter {
+  return {
+    action,
+    actor: actor?.toLowerCase(),
+    outcome,
+    subject: subject && normalizeEmail(subject),
+    from: toTime('from', from),
+    to: toTime('to', to),
+  }
 }
 
 /** The format allows leap seconds, which the service does not have. @throws Problem invalid_request */

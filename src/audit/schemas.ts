@@ -22,6 +22,7 @@ export const CSV_COLUMNS = [
 ] as const
 
 const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
+const UUID = '[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}'
 
 const filters = {
   action: Type.Optional(
@@ -33,9 +34,29 @@ const filters = {
   ),
   actor: Type.Optional(
     Type.String({
-      pattern: '^(?:operator|[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$',
+      pattern: `^(?:operator|${UUID})$`,
       'x-must': 'must be the ID of a member, or "operator"',
       description: 'Only entries with this actor: the ID of a member, or `operator`',
+      examples: [ID],
+    }),
+  ),
+  outcome: Type.Optional(
+    field(
+      Type.String({
+        pattern: '^[a-z_]{1,64}$',
+        'x-must': 'must be an outcome: 1 to 64 characters of a-z _',
+      }),
+      'Only entries with this outcome',
+      'refused',
+    ),
+  ),
+  subject: Type.Optional(
+    Type.String({
+      // Postgres cannot store U+0000.
+      pattern: `^(?:${UUID}|[^@\\s\\u0000]{1,64}@[^@\\s\\u0000]{1,253})$`,
+      'x-must': 'must be an ID, or an email',
+      description:
+        'Only entries with this subject: an ID, such as that of a member, or an email, which is kept for 90 days',
       examples: [ID],
     }),
   ),

@@ -17,6 +17,16 @@ interface Index {
 
 const INDEXES: Index[] = [
   { table: 'events', name: 'events_by_feed_position', columns: sql`(feed_position)` },
+  {
+    table: 'audit_addresses',
+    name: 'audit_addresses_by_email',
+    columns: sql`(company_id, email text_pattern_ops) where email is not null`,
+  },
+  {
+    table: 'refused_sign_ins',
+    name: 'refused_sign_ins_by_user',
+    columns: sql`(company_id, user_id, minute) where user_id is not null`,
+  },
   ...inByteOrder('events', { events_pkey: sql`(company_id, event_id text_pattern_ops)` }),
   ...inByteOrder('users', {
     users_company_id_email_key: sql`(company_id, email text_pattern_ops)`,
@@ -62,11 +72,15 @@ function inByteOrder(table: string, columnsOf: Record<string, RawBuilder<unknown
   })
 }
 
-/** Migration 0020 creates these only on audit_events itself. Partitions created later inherit them. */
+/** Migrations create these only on audit_events itself. Partitions created later inherit them. */
 const PARTITIONED: Record<string, RawBuilder<unknown>> = {
   audit_events_by_action: sql`(company_id, action text_pattern_ops, occurred_at, audit_id)`,
   audit_events_by_actor: sql`(company_id, actor text_pattern_ops, occurred_at, audit_id)`,
   audit_events_by_actor_and_action: sql`(company_id, actor text_pattern_ops, action text_pattern_ops, occurred_at, audit_id)`,
+  audit_events_by_outcome: sql`(company_id, outcome collate "C", occurred_at, audit_id,
+    action collate "C", actor collate "C") where outcome <> 'done'`,
+  audit_events_by_subject: sql`(company_id, subject collate "C", occurred_at, audit_id,
+    action collate "C", actor collate "C", outcome collate "C") where subject is not null`,
 }
 
 const LOCK = 1_903_211_786

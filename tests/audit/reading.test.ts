@@ -97,6 +97,46 @@ test('the audit trail can be filtered by action, actor, and time', async () => {
   expect((await read(token, '?action=invite')).body).toMatchObject({ entries: [{}], names: {} })
 })
 
+test('the audit trail can be filtered by outcome and subject, in exports too', async () => {
+  const { admin, token, member } = await livelyCompany()
+  const { id: server, ...account } = (
+    await service.call('/auth/members', { token, json: { name: 'Billing', role: 'viewer' } })
+  ).body
+  await service.login({ ...admin, ...account })
+  await service.login({ ...admin, password: 'wrong' })
+  await service.call('/auth/reauthenticate', { token, json: { password: 'wrong' } })
+  const find = async (query: string) => {
+    const ndjson = { headers: { accept: 'application/x-ndjson' } }
+    const lines = String((await read(token, `?${query}`, ndjson)).body).split('\n')
+    const exported = lines.filter((line) => line !== '').map((line) => JSON.parse(line).action)
+    const actions: string[] = []
+    let cursor = ''
+    while (cursor !== null) {
+      const { body } = await read(token, `?limit=1&${query}${cursor}`)
+      actions.push(...body.entries.map(({ action }: { action: string }) => action))
+      cursor = body.nextCursor && `&cursor=${body.nextCursor}`
+    }
+    expect(exported).toEqual(actions)
+    return actions.join(' ')
+  }
+  const refused = 'outcome=refused'
+  expect(await find(refused)).toBe('reauthenticate sign_in')
+  expect(await find(`${refused}&action=sign_in`)).toBe('sign_in')
+  expect(await find(`${refused}&actor=${admin.userId}`)).toBe('reauthenticate')
+  expect(await find(`${refused}&subject=${admin.userId.toUpperCase()}`)).toBe('sign_in')
+  expect(await find('outcome=done&action=sign_in')).toBe('sign_in sign_in')
+  expect(await find(`outcome=done&actor=${server}`)).toBe('sign_in')
+  expect(await find('outcome=unknown')).toBe('')
+  const about = `subject=${member.userId}`
+  expect(await find(about)).toBe('user_role user_role user_create')
+  expect(await find(`${about}&outcome=done&action=user_role`)).toBe('user_role user_role')
+  expect(await find(`${about}&actor=operator`)).toBe('user_role user_create')
+  expect(await find(`${about}&${refused}`)).toBe('')
+  expect(await find('subject=Bob@ELSE.example')).toBe('invite')
+  expect(await find('subject=bob@else.example&outcome=done&actor=operator&action=invite')).toBe('invite')
+  expect(await find(`subject=bob@else.example&${refused}`)).toBe('')
+})
+
 test('the audit trail can be exported whole, one export at a time', async () => {
   const { admin, token } = await livelyCompany()
   await sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor)
@@ -136,6 +176,8 @@ const cursor = (...place: string[]) => `?cursor=${Buffer.from(JSON.stringify(pla
 
 test.for([
   ['an invalid action', '?action=A'],
+  ['an invalid outcome', '?outcome=Done'],
+  ['a subject that is neither an ID nor an email', '?subject=bob'],
   ['a date that does not exist', '?from=2026-02-30T00:00:00Z'],
   ['an unknown parameter', '?who=me'],
   ['a cursor before all times', cursor('-200000-01-01T00:00:00.000Z', ID)],

@@ -123,7 +123,11 @@ async function collect(): Promise<[what: string, text: string][]> {
   await during('several events', () => service.send(admin.companyId, secret, { events }), 202)
   const { accessToken: reader } = await service.loginAs(admin)
   const read = (path: string) => () => service.call(`/auth/audit${path}`, { method: 'GET', token: reader })
-  for (const filter of ['action=invite', 'actor=operator', 'actor=operator&action=invite'])
+  const byOutcome = ['', '&action=invite', '&actor=operator'].map((more) => `outcome=raced${more}`)
+  const bySubject = ['', '&action=invite', '&outcome=refused'].map((more) => `subject=${admin.userId}${more}`)
+  const byEmail = ['subject=bob@else.example', 'subject=bob@else.example&actor=operator&action=invite']
+  const byOthers = ['action=invite', 'actor=operator', 'actor=operator&action=invite']
+  for (const filter of [...byOthers, ...byOutcome, ...bySubject, ...byEmail])
     await during(`the audit trail by ${filter}`, read(`?${filter}`), 200)
   const watch = () => service.call('/auth/events', { method: 'GET', token: reader })
   await during('the start of a watch', watch, 200)
@@ -172,7 +176,7 @@ const FEW_ROWS = 'signing_keys'
 /** Tables with one row per company, its emails of a few days, and its 50 latest events. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox|watched_events)$/
 const KEYS =
-  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id|day)\b/
+  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|outcome|subject|audit_id|day)\b/
 
 /** Whether a part of a plan reads or hashes more rows than requested. */
 function isCostly({
