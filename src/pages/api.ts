@@ -1,5 +1,6 @@
 import type { Static } from '@sinclair/typebox'
 import type { EndReason, ProblemReply } from '../errors.ts'
+import { noteUse } from './expiry.ts'
 import type { Answer, Body, Query, Routes } from './routes.ts'
 
 /** Calls the API, and turns problems into messages for people. */
@@ -182,6 +183,7 @@ async function send(route: keyof Routes, options: Options, retries = MAX_RETRIES
       ...(body && { body: JSON.stringify(body) }),
       signal: AbortSignal.any([AbortSignal.timeout(patienceMs), ...(signal ? [signal] : [])]),
     })
+    if (answer.status !== 401 && answer.status < 500) noteUse(answer)
     const isSoon = answer.status === 429 && answer.headers.get('retry-after') === '1'
     if (method !== 'GET' || !isSoon || retries === 0) return answer
     await wait()

@@ -2,6 +2,7 @@ import type { ComponentChild } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { LocationProvider, useLocation } from 'preact-iso/router'
 import { ApiError, call, session as sessionEvents } from './api.ts'
+import { isExpired, noteExpiry } from './expiry.ts'
 import { LeaveDialog, leave } from './leaving.tsx'
 import { Boundary } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
@@ -101,6 +102,7 @@ function Pages() {
     try {
       const found = await call('GET /auth/session')
       if (isOther(found.session.id)) return setStale(true)
+      noteExpiry(found.session.expiresAt)
       setSession(found)
       setFault(null)
     } catch (error) {
@@ -135,6 +137,10 @@ function Pages() {
       if (isOther(null)) setStale(true)
       else ask()
     })
+    const look = () => isExpired() && sessionEvents.ended('expired')
+    // Timers stop while the machine sleeps, and are rare in hidden tabs.
+    setInterval(look, 15_000)
+    for (const event of ['focus', 'visibilitychange', 'pageshow']) addEventListener(event, look)
     // Scripts can't read the HTTP-only cookie; this mark says whether to request the session.
     if (signedInMark.isSet()) {
       prefetch()
@@ -178,6 +184,7 @@ function Pages() {
     if (byRecoveryCode) setReturnTo('/account')
     setRecovered(byRecoveryCode ? opened.session.id : null)
     signedInMark.set(true)
+    noteExpiry(opened.session.expiresAt)
     setNotice(null)
     setHeld(null)
     setSession(opened)

@@ -49,7 +49,8 @@ export function rememberCompany(company: (Company & { id: string }) | null): voi
 function mark(key: string) {
   return {
     isSet: () => read(key) !== null,
-    set: (isSet: boolean) => write(key, isSet ? 'yes' : null),
+    set: (isSet: boolean) => write(key, isSet ? String(Date.now()) : null),
+    setAt: () => Number(read(key)) || 0,
   }
 }
 

@@ -224,6 +224,31 @@ test('polls never overlap, slow down, stop while hidden or idle, and then contin
   await untilAsked(2)
 })
 
+test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1)', async () => {
+  const { page, context } = await openPage()
+  await page.clock.install()
+  const admin = await service.addCompany()
+  await signIn(page, admin)
+  await go(page, 'Account')
+  await say(page, admin.email)
+  await page.waitForLoadState('networkidle')
+  await page.clock.fastForward('10:00:00')
+  const second = await context.newPage()
+  await second.goto('/account')
+  await say(second, admin.email)
+  await second.close()
+  const asked: string[] = []
+  page.on('request', (request) => asked.push(request.url()))
+  await page.clock.fastForward('11:59:00')
+  await page.clock.runFor(30_000)
+  await heading(page, 'Your account')
+  // The machine sleeps until then.
+  await page.clock.fastForward('02:00')
+  await say(page, 'You were signed out because you were inactive.')
+  expect(await page.content()).not.toContain(admin.email)
+  expect(asked).toEqual([])
+})
+
 test('a busy button keeps the focus, and a second click starts nothing', async () => {
   const { page } = await openAdmin()
   await go(page, 'Activity')
