@@ -78,8 +78,13 @@ type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
   (undefined extends Query<Name> ? unknown : { query?: Loose<Query<Name>> })
 export type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
 
-/** 401 codes of sign-ins, which say nothing about the session. */
-const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']
+/** 401 codes of sign-ins and events, which say nothing about the session. */
+const OF_OTHERS = [
+  'invalid_credentials',
+  'second_factor_required',
+  'invalid_second_factor',
+  'invalid_signature',
+]
 const HELD = 'second_factor_enrolment_required'
 const CHANGED = 'session_changed'
 /** The service responds within 10 s. The rest is for a slow network. */
@@ -108,7 +113,7 @@ function nameShown(): Record<string, string> {
 
 async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
   const answer = await send(route, options)
-  if (answer.ok) return answer.status === 204 ? undefined : await answer.json().catch(failOffline)
+  if (answer.ok) return answer.status === 204 ? undefined : await readJson(answer).catch(failOffline)
   const error = await toError(answer, !route.startsWith('GET '))
   if (error.code === 'reauthentication_required') {
     if (await session.prove()) return await carryOut(route, options)
@@ -117,13 +122,27 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
   if (error.code === HELD) session.held()
   if (error.code === 'permission_denied') session.denied()
   if (error.code === CHANGED) session.changed()
-  if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
+  if (answer.status === 401 && !OF_OTHERS.includes(error.code)) {
     // Re-authentication can replace the cookie while a request is on its way, so it is retried once.
     if (!isAgain && route !== SESSION && (await isSignedIn(error)))
       return await carryOut(route, options, true)
     session.ended(error.reason)
   }
   throw error
+}
+
+/** Events can have numbers that JavaScript would round. Recent browsers keep their digits. */
+const readJson = async (answer: Response): Promise<unknown> =>
+  JSON.parse(await answer.text(), (_name, value: unknown, context?: { source?: string }) => {
+    const { source } = context ?? {}
+    const isRounded = typeof value === 'number' && source !== undefined && source !== String(value)
+    return isRounded ? (JSON.rawJSON?.(source) ?? value) : value
+  })
+
+declare global {
+  interface JSON {
+    rawJSON?(text: string): object
+  }
 }
 
 const SESSION = 'GET /auth/session'

@@ -22,6 +22,7 @@ const NAMES = [
   'password',
   'policy',
   'role',
+  'secret',
 ] as const
 type FieldName = (typeof NAMES)[number]
 /** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */

@@ -136,15 +136,23 @@ const TO_THE_HOUR: Intl.DateTimeFormatOptions = {
   hour: 'numeric',
 }
 const formats = {
+  second: new Intl.DateTimeFormat(undefined, { ...TO_THE_MINUTE, timeStyle: 'medium' }),
   minute: new Intl.DateTimeFormat(undefined, TO_THE_MINUTE),
   hour: new Intl.DateTimeFormat(undefined, TO_THE_HOUR),
 }
 
+interface TimeProps {
+  at: string
+  isToTheHour?: boolean
+  isToTheSecond?: boolean
+}
+
 /** A time in the browser's locale, with the exact time as its tooltip. */
-export function Time({ at, isToTheHour = false }: { at: string; isToTheHour?: boolean }) {
+export function Time({ at, isToTheHour = false, isToTheSecond = false }: TimeProps) {
+  const format = isToTheHour ? formats.hour : isToTheSecond ? formats.second : formats.minute
   return (
     <time dateTime={at} title={at}>
-      {formats[isToTheHour ? 'hour' : 'minute'].format(new Date(at))}
+      {format.format(new Date(at))}
     </time>
   )
 }

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { AuditQuery, AuditReply, DailyQuery, DailyReply } from '../audit/schemas.ts'
+import type { IngestReply, ReceivedEventsQuery, ReceivedEventsReply } from '../ingest/schemas.ts'
 import type * as member from '../member/schemas.ts'
 import type * as servicePassword from '../member/service-password-schemas.ts'
 import type * as onboarding from '../onboarding/schemas.ts'
@@ -63,6 +64,9 @@ export interface Routes {
   'POST /auth/webhook-secret/status': Route<typeof secret.StatusReply>
   'POST /auth/webhook-secret/regenerate': Route<typeof secret.RegenerateReply, typeof secret.RegenerateBody>
   'GET /auth/webhook-secret/refusals': Route<typeof secret.RefusalsReply>
+  'GET /auth/events': Route<typeof ReceivedEventsReply, null, typeof ReceivedEventsQuery>
+  /** The service keeps the text of `data`, so its own type is a different one. */
+  'POST /events/ingest': Omit<Route<typeof IngestReply>, 'body'> & { body: { type: string; data: object } }
 
   'GET /auth/members': Route<typeof member.MembersReply, null, typeof member.MembersQuery>
   'POST /auth/members': Route<typeof member.ServiceMemberReply, typeof member.ServiceMemberBody>

@@ -112,8 +112,29 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
 
   await service.send(admin.companyId, `whsec_${btoa('another secret of 32 bytes, or so')}`, '{}')
   await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
-  await service.send(admin.companyId, shown, { type: 'a.b', data: {} })
+  await send.getByText(`SIGNING_SECRET=${shown} bash send.sh`).waitFor()
+  const events = page.getByRole('region', { name: 'Received events' })
+  await press(events, 'Watch events')
+  await page.waitForResponse('**/auth/events?*')
+  await press(send, 'Send test event')
+  await send.locator('.done:focus', { hasText: 'Accepted with status 202' }).waitFor()
+  // The tick does not hide the refusal.
   await send.getByText('First event received.').waitFor()
+  await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
+  // Digits that JavaScript would round stay, and large content is left out.
+  await service.send(admin.companyId, shown, '{"type":"a.b","data":{"id":12345678901234567890,"rate":1.0}}')
+  await service.send(admin.companyId, shown, { type: 'large.one', data: { text: 'x'.repeat(9_000) } })
+  await events.locator('summary', { hasText: 'a.b' }).click()
+  expect(await events.locator('details[open]').innerText()).toMatch(/12345678901234567890,\s+"rate": 1\.0/)
+  await events.locator('summary', { hasText: 'large.one' }).click()
+  await events.getByText('larger than 8 KiB').waitFor()
+  expect(await events.getByRole('row').allInnerTexts()).toEqual([
+    expect.stringContaining('Outcome'),
+    ...['large.one', 'a.b', 'test.event'].map((type) =>
+      expect.stringMatching(new RegExp(`${type}[^]*Accepted`)),
+    ),
+    expect.stringMatching(/Refused 1 × signature_mismatch/),
+  ])
 
   await press(page, 'Replace secret…')
   // Someone else replaces the secret, and the page does not know it yet.
@@ -125,6 +146,26 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
   await page.locator('dd', { hasText: /^2$/ }).waitFor()
   await press(page, 'Replace secret')
   await say(page, 'Your new secret, version 3.')
+
+  // The service replaces the secret, but the page never gets it.
+  await page.route('**/webhook-secret/regenerate', async (route) => {
+    await route.fetch()
+    await route.abort()
+  })
+  await press(page, 'Replace secret…')
+  await submit(page, { 'Company name': 'Acme' }, 'Replace secret')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('if this page now shows version 4, replace it again').waitFor()
+  await press(dialog, 'Cancel')
+  await page.locator('dd', { hasText: /^4$/ }).waitFor()
+  // A secret that was replaced is refused, also in the test event.
+  page.once('dialog', (leaving) => leaving.accept())
+  await page.reload()
+  await submit(send, { 'Signing secret': 'whsec_short' }, 'Send test event')
+  await send.getByText('must start with whsec_').waitFor()
+  await submit(send, { 'Signing secret': shown }, 'Send test event')
+  await send.locator('.error:focus', { hasText: 'Refused with status 401' }).waitFor()
+  await send.getByText('SIGNING_SECRET=whsec_… bash send.sh').waitFor()
 })
 
 test("a service account's new password replaces the current one later or immediately", async () => {

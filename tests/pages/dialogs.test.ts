@@ -64,7 +64,8 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await keyboard.type(PASSWORD)
   await keyboard.press('Enter')
   await say(page, 'Your new secret, version 2.')
-  await expectClosed(page, 'Replace secret…')
+  await page.locator('dialog').waitFor({ state: 'detached' })
+  await page.locator('.done:focus', { hasText: 'Secret created.' }).waitFor()
 
   await page.locator('nav').getByRole('link', { name: 'Members' }).focus()
   await keyboard.press('Enter')

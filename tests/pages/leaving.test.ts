@@ -37,8 +37,23 @@ test('leaving an unused secret, new password, or recovery codes requires confirm
   expect(await page.content()).not.toContain(secret)
 
   await go(page, 'Developer')
+  const setup = page.getByRole('region', { name: 'Finish your setup' })
+  await say(setup, '1 of 4 done')
+  // Esc closes the dialog, but the request is already on its way.
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  await page.route('**/webhook-secret/regenerate', async (route) => {
+    await released
+    await route.continue()
+  })
   await press(page, 'Replace secret…')
   await submit(page, { 'Company name': 'Acme' }, 'Replace secret')
+  await page.getByRole('button', { name: 'One moment…' }).waitFor()
+  await page.keyboard.press('Escape')
+  await go(page, 'Members')
+  await dialog.getByText("you'll never see it").waitFor()
+  await press(dialog, 'Stay')
+  release()
+  await page.locator('.done:focus', { hasText: 'Secret created.' }).waitFor()
   const next = (await page.locator('.secret code').textContent()) ?? ''
   await service.send(admin.companyId, next, { type: 'a.b', data: {} })
   await say(page, 'First event received.')
@@ -67,4 +82,13 @@ test('leaving an unused secret, new password, or recovery codes requires confirm
   await page.reload()
   await heading(page, 'Your account')
   expect(asked).toEqual(['beforeunload'])
+
+  await go(page, 'Developer')
+  await say(setup, '3 of 4 done')
+  await page.getByRole('listitem').filter({ hasText: 'Billing worker' }).getByText('Never used').waitFor()
+  await service.addUser(admin)
+  await go(page, 'Invite a second person')
+  await heading(page, 'Members')
+  await go(page, 'Developer')
+  await setup.waitFor({ state: 'detached' })
 })

@@ -1,46 +1,45 @@
 import { useQuery } from '@tanstack/preact-query'
-import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { Copied, Section, Title } from '../parts.tsx'
+import { Copied, Section, Time, Title } from '../parts.tsx'
 import { polled, reading, useRead, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
-import { FirstEvent } from './first-event.tsx'
-import { RefusedRequests } from './refused-requests.tsx'
-import { SendExamples } from './send-examples.tsx'
-import { SigningSecret } from './signing-secret.tsx'
-
-const POLL_MS = 2_000
+import { POLL_MS, ReceivedEvents } from './received-events.tsx'
+import { FirstEvent, Send } from './send-events.tsx'
+import { SetupList } from './setup-list.tsx'
+import { SigningSecret, Target } from './signing-secret.tsx'
 
 /** How to send events and check tokens. Members who manage the signing secret also see it, and refused requests. */
 export function Developer({ session }: { session: Session }) {
   const mayManage = session.permissions.includes('webhook-secret:manage')
+  const mayAdd = session.permissions.includes('members:manage')
   return (
     <>
       <Title>Developer settings</Title>
-      {mayManage ? <Managed session={session} /> : <Unmanaged session={session} />}
-      <SignIn session={session} />
+      {mayManage ? <Managed session={session} mayAdd={mayAdd} /> : <Unmanaged session={session} />}
+      <SignIn session={session} mayAdd={mayAdd} />
     </>
   )
 }
 
 /** Polls, so that new events and refusals appear without a reload. */
-function Managed({ session }: { session: Session }) {
+function Managed({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
   const status = useQuery({ ...reading('POST /auth/webhook-secret/status'), ...polled(POLL_MS) })
   const refused = useQuery({ ...reading('GET /auth/webhook-secret/refusals'), ...polled(POLL_MS) })
   const [fresh, setFresh] = useState<NewSecret | null>(null)
-  const refusals = refused.data?.refusals
   const hint = status.data?.hint ?? undefined
   return (
     <>
-      <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
-      <Send session={session}>
-        {status.data && <FirstEvent status={status.data} fresh={fresh} refusals={refusals ?? []} />}
-      </Send>
-      <Section id="refused" title="Refused requests">
-        <p class="lead">Last 7 days, grouped by minute.</p>
-        <Waiting of={refused} />
-        {refusals && <RefusedRequests refusals={refusals} hint={hint} />}
-      </Section>
+      {mayAdd && <SetupList status={status.data} />}
+      <div class="columns">
+        <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
+        <Send session={session} secret={fresh?.secret} canTest={status.data?.configured}>
+          {status.data?.configured && (
+            <FirstEvent status={status.data} fresh={fresh} refusals={refused.data?.refusals ?? []} />
+          )}
+        </Send>
+        {mayAdd && <ServiceAccounts />}
+      </div>
+      <ReceivedEvents session={session} refused={refused} hint={hint} />
     </>
   )
 }
@@ -48,48 +47,60 @@ function Managed({ session }: { session: Session }) {
 function Unmanaged({ session }: { session: Session }) {
   // Any request makes the enrollment page appear for members the policy blocks.
   useRead('GET /auth/sessions')
+  const mayInspect = session.permissions.includes('events:inspect')
   return (
-    <Send session={session}>
-      <p class="notice">To get the signing secret, ask an admin of your company.</p>
-    </Send>
+    <>
+      <div class="columns">
+        <Section id="secret" title="Signing secret">
+          <p class="notice">To get the signing secret, ask an admin of your company.</p>
+          <dl class="facts">
+            <Target session={session} />
+          </dl>
+        </Section>
+        <Send session={session} canTest={mayInspect} />
+      </div>
+      {mayInspect && <ReceivedEvents session={session} />}
+    </>
   )
 }
 
-function Send({ session, children }: { session: Session; children: ComponentChildren }) {
-  const { companyId } = session.accessContext
+function ServiceAccounts() {
+  const loaded = useRead('GET /auth/members', { query: { kind: 'service', limit: 20 } })
+  const { members = [], total = 0 } = loaded.data ?? {}
   return (
-    <Section id="send" title="Send events">
-      <dl class="facts">
-        <dt>Endpoint URL</dt>
-        <dd>
-          <Copied text={`${location.origin}/api/events/ingest`} what="the endpoint URL" />
-        </dd>
-        <dt>Company ID</dt>
-        <dd>
-          <Copied text={companyId} what="the company ID" />
-        </dd>
-      </dl>
-      <SendExamples companyId={companyId} />
-      {children}
+    <Section id="service-accounts" title="Service accounts" aside={<a href="/members">Members</a>}>
+      <Waiting of={loaded} />
+      {loaded.data && total === 0 && <p class="empty">None yet. Add one under Members.</p>}
+      {total > 0 && (
+        <ul class="sessions">
+          {members.map(({ id, name, lastSignInAt }) => (
+            <li key={id}>
+              <strong>{name}</strong>
+              <span class="quiet">
+                {lastSignInAt ? (
+                  <>
+                    Last used <Time at={lastSignInAt} isToTheHour />
+                  </>
+                ) : (
+                  'Never used'
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {total > members.length && <p class="quiet">And {total - members.length} more under Members.</p>}
     </Section>
   )
 }
 
-function SignIn({ session }: { session: Session }) {
+function SignIn({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
   const { companyHandle } = session.accessContext
   const { origin } = location
-  const mayAdd = session.permissions.includes('members:manage')
   return (
     <Section id="sign-in" title="Sign in from a program">
       <p class="lead">
-        Programs sign in as a service account.{' '}
-        {mayAdd ? (
-          <>
-            Add one under <a href="/members">Members</a>.
-          </>
-        ) : (
-          'Ask an admin of your company to add one.'
-        )}
+        Programs sign in as a service account.{!mayAdd && ' Ask an admin of your company to add one.'}
       </p>
       <dl class="facts">
         <dt>Sign in</dt>

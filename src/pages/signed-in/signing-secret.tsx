@@ -3,9 +3,12 @@ import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Copied, Dialog, Section, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
 import type { NewSecret, SecretStatus, Session } from '../routes.ts'
+
+export const INGEST_URL = `${location.origin}/api/events/ingest`
 
 interface Props {
   session: Session
@@ -15,37 +18,97 @@ interface Props {
   onReplaced: (secret: NewSecret) => void
 }
 
-/** The status of the company's signing secret, and forms to create or replace it. */
-export function SigningSecret({ session, status, fresh, onReplaced }: Props) {
+/** The status of the company's signing secret, where to send events, and forms to create or replace the secret. */
+export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Props) {
+  const { data: status, refetch } = loaded
+  // It outlives the dialog, which can be closed while the request runs.
+  const change = useChange()
+  const [isOpen, setOpen] = useState(false)
+  const unused = fresh && !isUsed(fresh, status)
+  useLoss(
+    change.isBusy
+      ? "Your new signing secret isn't here yet. If you leave now, you'll never see it."
+      : unused
+        ? "Your new signing secret won't be shown again. Have you copied it?"
+        : null,
+  )
+
+  async function replace(): Promise<string> {
+    const expectedVersion = status?.version ?? 0
+    try {
+      onReplaced(await call('POST /auth/webhook-secret/regenerate', { body: { expectedVersion } }))
+      setOpen(false)
+      return 'Secret created.'
+    } catch (error) {
+      if (!(error instanceof ApiError) || (error.status > 0 && error.status < 500)) throw error
+      throw new ApiError(
+        error.code,
+        `${error.message} The secret may have been replaced: if this page now shows version ${expectedVersion + 1}, replace it again to see it.`,
+      )
+    } finally {
+      // After a failure too: someone else may have replaced the secret, or the response was lost.
+      refetch()
+    }
+  }
+  function close(): void {
+    setOpen(false)
+    // Forgets a fault that the dialog has shown. A change that is running continues.
+    change.run(async () => {})
+  }
   return (
     <Section id="secret" title="Signing secret">
       <p class="lead">
         Your servers sign events with this secret, so that nobody else can send events for your company.
       </p>
-      {fresh && <FreshSecret secret={fresh} status={status.data} />}
-      <Waiting of={status} />
-      {status.data && (
+      <Outcome of={change} isOfForm={isOpen || !status?.configured} />
+      {fresh && <FreshSecret secret={fresh} />}
+      <dl class="facts">
+        <Target session={session} />
+        {status?.configured && <SecretFacts status={status} />}
+      </dl>
+      <Waiting of={loaded} />
+      {status && !status.configured && (
         <>
-          <SecretFacts status={status.data} />
-          <Replace
-            session={session}
-            status={status.data}
-            onReplaced={onReplaced}
-            onSettled={status.refetch}
-          />
+          <p class="notice">There is no secret yet. Create one, and add it to your servers' configuration.</p>
+          <Form action="Create signing secret" onSubmit={replace} change={change} />
         </>
+      )}
+      {status?.configured && (
+        <button type="button" class="grave" onClick={() => setOpen(true)}>
+          Replace secret…
+        </button>
+      )}
+      {isOpen && (
+        <ReplaceDialog
+          name={session.accessContext.companyName}
+          change={change}
+          onReplace={replace}
+          onClose={close}
+        />
       )}
     </Section>
   )
 }
 
-function SecretFacts({ status }: { status: SecretStatus }) {
-  if (!status.configured || !status.createdAt)
-    return (
-      <p class="notice">There is no secret yet. Create one, and add it to your servers' configuration.</p>
-    )
+/** Where events go. */
+export function Target({ session }: { session: Session }) {
   return (
-    <dl class="facts">
+    <>
+      <dt>Endpoint URL</dt>
+      <dd>
+        <Copied text={INGEST_URL} what="the endpoint URL" />
+      </dd>
+      <dt>Company ID</dt>
+      <dd>
+        <Copied text={session.accessContext.companyId} what="the company ID" />
+      </dd>
+    </>
+  )
+}
+
+function SecretFacts({ status }: { status: SecretStatus }) {
+  return (
+    <>
       <dt>Version</dt>
       <dd>{status.version}</dd>
       <dt>Ends in</dt>
@@ -54,74 +117,54 @@ function SecretFacts({ status }: { status: SecretStatus }) {
       </dd>
       <dt>Created</dt>
       <dd>
-        <Time at={status.createdAt} /> by {status.createdBy?.email ?? 'a deleted member'}
+        {status.createdAt && <Time at={status.createdAt} />} by{' '}
+        {status.createdBy?.email ?? 'a deleted member'}
       </dd>
       <dt>Last used</dt>
       <dd>{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</dd>
-    </dl>
+    </>
   )
 }
 
 interface ReplaceProps {
-  session: Session
-  status: SecretStatus
-  onReplaced: (secret: NewSecret) => void
-  /** Called after a failure too: someone else may have replaced the secret, or the response was lost. */
-  onSettled: () => void
+  name: string
+  change: Change
+  onReplace: () => Promise<string>
+  onClose: () => void
 }
 
-function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
-  const { companyName: name } = session.accessContext
-  const [isOpen, setOpen] = useState(false)
-
-  async function replace(): Promise<void> {
-    const body = { expectedVersion: status.version ?? 0 }
-    try {
-      onReplaced(await call('POST /auth/webhook-secret/regenerate', { body }))
-      setOpen(false)
-    } finally {
-      onSettled()
-    }
-  }
-
-  if (!status.configured) return <Form action="Create signing secret" onSubmit={replace} />
+function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
   return (
-    <>
-      <button type="button" class="grave" onClick={() => setOpen(true)}>
-        Replace secret…
-      </button>
-      {isOpen && (
-        <Dialog title="Replace the signing secret?" onClose={() => setOpen(false)}>
-          <p>
-            The current secret stops working immediately. <strong>Every event is refused</strong> until your
-            senders have the new one. We show it only once.
-          </p>
-          <Form
-            action="Replace secret"
-            isDanger
-            onCancel={() => setOpen(false)}
-            onSubmit={async ({ companyName }) => {
-              const fields = { companyName: `must be “${name}”` }
-              if (companyName.trim() !== name)
-                throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
-                  fields,
-                })
-              await replace()
-            }}
-          >
-            {(faults) => (
-              <Field
-                label="Company name"
-                name="companyName"
-                hint={`To continue, enter ${name}.`}
-                hasFocus
-                error={faults['companyName']}
-              />
-            )}
-          </Form>
-        </Dialog>
-      )}
-    </>
+    <Dialog title="Replace the signing secret?" onClose={onClose}>
+      <p>
+        The current secret stops working immediately. <strong>Every event is refused</strong> until your
+        senders have the new one. We show it only once.
+      </p>
+      <Form
+        action="Replace secret"
+        isDanger
+        change={change}
+        onCancel={onClose}
+        onSubmit={async ({ companyName }) => {
+          const fields = { companyName: `must be “${name}”` }
+          if (companyName.trim() !== name)
+            throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
+              fields,
+            })
+          return await onReplace()
+        }}
+      >
+        {(faults) => (
+          <Field
+            label="Company name"
+            name="companyName"
+            hint={`To continue, enter ${name}.`}
+            hasFocus
+            error={faults['companyName']}
+          />
+        )}
+      </Form>
+    </Dialog>
   )
 }
 
@@ -131,8 +174,7 @@ export function isUsed({ version }: NewSecret, status: SecretStatus | undefined)
 }
 
 /** The new secret, until the page is left. */
-function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | undefined }) {
-  useLoss(isUsed(secret, status) ? null : "Your new signing secret won't be shown again. Have you copied it?")
+function FreshSecret({ secret }: { secret: NewSecret }) {
   return (
     <div class="fresh">
       <p>

@@ -1,0 +1,180 @@
+import { type UseQueryResult, useQuery } from '@tanstack/preact-query'
+import { useState } from 'preact/hooks'
+import { CopyButton, Section, Time } from '../parts.tsx'
+import { polled, reading, Waiting } from '../queries.tsx'
+import type { Answer, Refusal, Session } from '../routes.ts'
+
+export const POLL_MS = 2_000
+
+/** Explains each reason, and how to fix it. */
+const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undefined) => string> = {
+  header_missing: () =>
+    'A header is missing or sent twice. Send X-Company-Id, webhook-id, webhook-timestamp, and webhook-signature once each.',
+  timestamp_malformed: () => "webhook-timestamp isn't a number. Send Unix seconds.",
+  timestamp_stale: ({ clockSkewSeconds = 0 }) =>
+    `Your clock is ${inWords(Math.abs(clockSkewSeconds))} ${clockSkewSeconds < 0 ? 'behind' : 'ahead'}, or the request was delayed. Synchronize the clock with NTP, and sign each request when you send it.`,
+  signature_malformed: () =>
+    'webhook-signature has no entry in the form v1,<base64 of 32 bytes>. Send the signature in that form.',
+  signature_mismatch: (_refusal, hint) =>
+    hint
+      ? `The sender probably uses a different secret: the current one ends in ${hint}. If not, sign the raw bytes of {id}.{timestamp}.{body} with the base64-decoded part after whsec_.`
+      : 'There is no signing secret yet. Create one, and sign with it.',
+  previous_secret: () => 'The request was signed with the previous secret. Give this sender the current one.',
+  subscription_inactive: () => "Your subscription isn't active. Renew it to send events.",
+  feature_not_in_plan: () => "Your plan doesn't include events. Upgrade to send them.",
+  malformed_body: () =>
+    "The body isn't valid JSON: it is cut off, isn't UTF-8, or has a syntax error or a duplicate key.",
+  invalid_request: () => 'A field is missing, unknown, or invalid. The response names it.',
+  event_id_conflict: () =>
+    'An event with this ID is already stored with different content. Give each event its own ID.',
+  rate_limited: () =>
+    'One network sent too many requests, or too many that were refused. Wait as long as Retry-After says.',
+}
+
+function inWords(seconds: number): string {
+  if (seconds < 120) return `${seconds} seconds`
+  return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`
+}
+
+export const adviceFor = (refusal: Refusal, hint: string | undefined) =>
+  MEANING[refusal.reason](refusal, hint)
+
+const { queryKey, queryFn } = reading('GET /auth/events', { query: { limit: 50 } })
+const watching = {
+  queryKey,
+  queryFn: async (context: Parameters<typeof queryFn>[0]) =>
+    (await queryFn(context)).events.map(({ data, ...event }) => ({
+      ...event,
+      payload: data && JSON.stringify(data, null, 2),
+    })),
+}
+type ReceivedEvent = Awaited<ReturnType<typeof watching.queryFn>>[number]
+
+interface Props {
+  session: Session
+  /** Without it, the list has only accepted events. */
+  refused?: UseQueryResult<Answer<'GET /auth/webhook-secret/refusals'>>
+  /** The end of the current signing secret. */
+  hint?: string | undefined
+}
+
+/** Accepted events and refused requests in one list, latest first. Watching shows content and is audited, so it is asked for. */
+export function ReceivedEvents({ session, refused, hint }: Props) {
+  const [isWatching, setWatching] = useState(false)
+  const watched = useQuery({ ...watching, ...polled(POLL_MS), enabled: isWatching })
+  const events = isWatching ? (watched.data ?? []) : []
+  const refusals = refused?.data?.refusals ?? []
+  const rows = [
+    ...events.map((event) => ({ at: event.receivedAt, row: <Accepted key={event.id} event={event} /> })),
+    ...refusals.map((refusal) => ({
+      at: refusal.lastAt,
+      row: (
+        <Refused
+          key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}
+          refusal={refusal}
+          hint={hint}
+        />
+      ),
+    })),
+  ].sort((one, other) => other.at.localeCompare(one.at))
+  const isLoaded = (!refused || refused.data) && (!isWatching || watched.data)
+  return (
+    <Section
+      id="events"
+      title="Received events"
+      aside={
+        session.permissions.includes('events:inspect') && (
+          <button type="button" class="small" onClick={() => setWatching(!isWatching)}>
+            {isWatching ? 'Stop watching' : 'Watch events'}
+          </button>
+        )
+      }
+    >
+      <p class="lead">
+        {refused && 'Refused requests of the last 7 days, grouped by minute. '}
+        {isWatching
+          ? 'Accepted events appear here for 15 minutes.'
+          : 'To see accepted events and their content, watch them. The activity shows who watches.'}
+      </p>
+      {refused && <Waiting of={refused} />}
+      {isWatching && <Waiting of={watched} />}
+      {rows.length > 0 ? (
+        <table class="list" aria-labelledby="events">
+          <thead class="list-head">
+            <tr>
+              <th scope="col" class="trail-when">
+                Time
+              </th>
+              <th scope="col" class="list-first">
+                Event
+              </th>
+              <th scope="col">Outcome</th>
+            </tr>
+          </thead>
+          <tbody>{rows.map(({ row }) => row)}</tbody>
+        </table>
+      ) : (
+        isLoaded &&
+        (isWatching || refused) && (
+          <p class="empty">
+            {isWatching
+              ? 'No events yet. New ones appear here within seconds.'
+              : "No refused requests. If one is refused, you'll see the reason here, and what to do."}
+          </p>
+        )
+      )}
+    </Section>
+  )
+}
+
+function Accepted({ event: { id, type, receivedAt, payload } }: { event: ReceivedEvent }) {
+  return (
+    <tr class="list-row">
+      <td>
+        <Time at={receivedAt} isToTheSecond />
+      </td>
+      <th scope="row" class="list-first">
+        <details>
+          <summary>
+            <code>{type}</code>
+          </summary>
+          {payload === undefined ? (
+            <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
+          ) : (
+            <div class="example">
+              {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
+              <pre tabIndex={0}>
+                <code>{payload}</code>
+              </pre>
+              <CopyButton text={payload} what="the content" />
+            </div>
+          )}
+        </details>
+        <span class="quiet">{id}</span>
+      </th>
+      <td>
+        <span class="tick">Accepted</span>
+      </td>
+    </tr>
+  )
+}
+
+function Refused({ refusal, hint }: { refusal: Refusal; hint: string | undefined }) {
+  const { count, reason, lastAt, ipAddress, webhookId } = refusal
+  return (
+    <tr class="list-row">
+      <td>
+        <Time at={lastAt} isToTheSecond />
+      </td>
+      <th scope="row" class="list-first">
+        {webhookId ? <code>{webhookId}</code> : 'No valid ID'} <span class="quiet">from {ipAddress}</span>
+      </th>
+      <td>
+        <p>
+          <strong class="error">Refused</strong> {count} × <code>{reason}</code>
+        </p>
+        <p class="quiet">{adviceFor(refusal, hint)}</p>
+      </td>
+    </tr>
+  )
+}
