@@ -38,7 +38,7 @@ interface Head {
   styles: Entry
 }
 
-type Entry = 'main.tsx' | 'docs.ts' | 'styles/index.css' | 'styles/docs.css'
+type Entry = 'main.tsx' | 'docs.ts' | 'signed-in/pages.tsx' | 'styles/index.css' | 'styles/docs.css'
 
 /** The beginning of a page. Colors: --paper in tokens.css. */
 function renderHead(
@@ -64,8 +64,21 @@ ${chunks.map((chunk) => `<link rel="modulepreload" href="/${chunk.path}">`).join
 <script type="module" src="/${path}"></script>`
 }
 
-/** `watch` runs first, before the others can fail. <main> shows until the script has run. */
+/** Loads what the page of a signed-in user needs, at the same time as its script. */
+function renderEarly(metafile: esbuild.Metafile): string {
+  const pages = entryIn(metafile, 'signed-in/pages.tsx')
+  const { imports = [] } = metafile.outputs[pages] ?? {}
+  const parts = imports.flatMap(({ kind, path }) => (kind === 'import-statement' ? path : []))
+  const links = [pages, ...parts].map((path) => `<link rel="modulepreload" href="/${path}">`)
+  return `<link rel="preload" href="/api/auth/session" as="fetch" crossorigin>${links.join('')}`
+}
+
+/**
+ * `watch` runs first, before the others can fail. Until the script shows something, there is a card, or the outline of a page
+ * behind sign-in.
+ */
 function renderApp(head: string, watch: string, mark: string): string {
+  const brand = `<p class="brand"><svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">${mark}</svg> gatehouse</p>`
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -75,10 +88,14 @@ ${head}
 <body>
 <div id="app"></div>
 <main class="card starting">
-<p class="brand"><svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">${mark}</svg> gatehouse</p>
+${brand}
 <noscript><p>This page needs JavaScript. Turn it on in your browser, then reload the page.</p></noscript>
 <p class="waiting">Loading… If nothing appears, reload the page.</p>
 </main>
+<div class="outline starting">
+<header class="bar">${brand}</header>
+<main class="wide"><p class="hidden" role="status">Loading…</p><div></div><div class="part"></div><div class="part"></div></main>
+</div>
 </body>
 </html>
 `
@@ -127,8 +144,14 @@ async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Arr
   const files = [...loaded.outputFiles, ...watching.outputFiles].map(
     ({ path, contents }) => [relative(project, path), contents] as const,
   )
-  const page = renderApp(app, entryIn(watching.metafile, 'watch.ts'), mark)
-  return new Map<string, Uint8Array>([...files, ...docs, ['index.html', Buffer.from(page)]])
+  const watch = entryIn(watching.metafile, 'watch.ts')
+  const pageOf = (head: string) => Buffer.from(renderApp(head, watch, mark))
+  return new Map<string, Uint8Array>([
+    ...files,
+    ...docs,
+    ['index.html', pageOf(app)],
+    ['signed-in.html', pageOf(renderEarly(loaded.metafile) + app)],
+  ])
 }
 
 function entryIn({ outputs }: esbuild.Metafile, end: Entry | 'watch.ts'): string {

@@ -4,6 +4,8 @@ import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
+export const SESSION_COOKIE = '__Host-session'
+
 /** With an origin, also the CORS headers: no hook sees the listener's own responses. */
 type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 

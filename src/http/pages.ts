@@ -9,6 +9,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { findPages } from './built-pages.ts'
+import { SESSION_COOKIE } from './headers.ts'
 
 /** Only our own files: nothing can frame the page, and text cannot become a script. */
 const POLICY = [
@@ -69,8 +70,10 @@ async function listBuilt(folder: string): Promise<string[]> {
   return names.filter((name) => !/\.(?:br|gz)$/.test(name))
 }
 
+/** With a session cookie, the page loads the session and its other pages before its script asks for them. */
 export async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  return send(request, reply.headers(OF_PAGE), 'index.html')
+  const isSignedIn = request.headers.cookie?.includes(`${SESSION_COOKIE}=`)
+  return send(request, reply.headers(OF_PAGE), isSignedIn ? 'signed-in.html' : 'index.html')
 }
 
 const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
@@ -90,7 +93,7 @@ function fromMemory(publicUrl: string) {
     if (!(payload instanceof ReadStream)) return payload
     const { url = '' } = request.routeOptions
     const encoding = String(reply.getHeader('content-encoding'))
-    const key = `${url} ${encoding}`
+    const key = String(payload.path)
     let copy = copies.get(key) ?? (await buffer(payload))
     payload.destroy()
     if (!copies.has(key) && url.startsWith('/docs')) copy = await withOrigin(copy, encoding, publicUrl)

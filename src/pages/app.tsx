@@ -141,14 +141,18 @@ function Pages() {
     // Timers stop while the machine sleeps, and are rare in hidden tabs.
     setInterval(look, 15_000)
     for (const event of ['focus', 'visibilitychange', 'pageshow']) addEventListener(event, look)
-    // Scripts can't read the HTTP-only cookie; this mark says whether to request the session.
-    if (signedInMark.isSet()) {
+    // Scripts can't read the HTTP-only cookie. The page loads the session early if its request had the cookie, which links from
+    // other sites do not send. If nothing took the response, a later request would get it.
+    if (document.querySelector('[rel=preload]') || signedInMark.isSet()) {
       prefetch()
       ask()
     } else setSession(null)
   }, [])
 
   const isSignedIn = Boolean(session)
+  useEffect(() => {
+    if (session === null || pages) for (const one of document.querySelectorAll('.starting')) one.remove()
+  }, [session, pages])
   useEffect(() => {
     if (isSignedIn) loadSignedIn().then(setPages, () => setFault(NOT_LOADED))
     else {
@@ -180,7 +184,9 @@ function Pages() {
     if (session && isAtHome) route(returnTo ?? homeOf(session), true)
   }, [session, path, isPublic, isAtHome, returnTo])
 
-  function enter(opened: Session, byRecoveryCode = false): void {
+  /** The page to sign in stays until the next one can show. */
+  async function enter(opened: Session, byRecoveryCode = false): Promise<void> {
+    await loadSignedIn().then(setPages, () => setFault(NOT_LOADED))
     if (byRecoveryCode) setReturnTo('/account')
     setRecovered(byRecoveryCode ? opened.session.id : null)
     signedInMark.set(true)
@@ -217,21 +223,17 @@ function Pages() {
     route('/sign-in')
   }
 
-  const waiting =
-    fault === null ? (
-      <p class="waiting" role="status">
-        Loading…
+  // Without a fault, it shows nothing, so the outline of the page stays (scripts/build.ts).
+  const waiting = fault !== null && (
+    <Frame title="We can't reach gatehouse">
+      <p class="error box" role="alert">
+        {fault}
       </p>
-    ) : (
-      <Frame title="We can't reach gatehouse">
-        <p class="error box" role="alert">
-          {fault}
-        </p>
-        <button type="button" onClick={() => location.reload()}>
-          Try again
-        </button>
-      </Frame>
-    )
+      <button type="button" onClick={() => location.reload()}>
+        Try again
+      </button>
+    </Frame>
+  )
   if (leaving === 'busy')
     return (
       <p class="waiting" role="status">

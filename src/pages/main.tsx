@@ -3,4 +3,7 @@ import './translation.ts'
 import { App } from './app.tsx'
 
 const root = document.getElementById('app')
-if (root) render(<App />, root)
+if (root) {
+  render(<App />, root)
+  root.className = 'begun'
+}

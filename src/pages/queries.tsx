@@ -154,7 +154,12 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
   const last = useRef<Error | null>(null)
   last.current = error ?? (isPending && errorUpdateCount > 0 ? last.current : null)
   const { current: fault } = last
-  if (!fault) return isPending ? <p class="quiet">Loading…</p> : null
+  if (!fault)
+    return isPending ? (
+      <p class="loading" role="status">
+        <span class="hidden">Loading…</span>
+      </p>
+    ) : null
   return (
     <Fault error={fault}>
       {!isFinal(fault) && (

@@ -1,7 +1,13 @@
 /**
  * Reloads the page once if a file fails to load, then shows an error: the network failed, or an instance of a different
- * release has different files. This script has no imports, so that it does not depend on the files it watches.
+ * release has different files. It is one file, so that it does not depend on the files it watches. It runs before anything shows.
  */
+
+import { HOME_PATHS, SIGNED_IN_PAGES } from './paths.ts'
+import { signedInMark } from './remembered.ts'
+
+const isBehindSignIn = [...HOME_PATHS, ...Object.keys(SIGNED_IN_PAGES)].includes(location.pathname)
+document.documentElement.classList.toggle('known', isBehindSignIn && signedInMark.isSet())
 
 const RELOADED = 'gatehouse.reloaded'
 const storage = openStorage()
@@ -34,10 +40,9 @@ function isApplication(target: EventTarget | null): boolean {
   return isOurs(target) && target instanceof HTMLScriptElement && target.type === 'module'
 }
 
-/** The application has run, and has rendered something unless this browser cannot run it. */
+/** The application has run, unless this browser cannot run it. */
 function begin(): void {
-  document.querySelector('.starting')?.remove()
-  if (!document.getElementById('app')?.hasChildNodes()) fail()
+  if (document.getElementById('app')?.className !== 'begun') fail()
 }
 
 function fail(): void {
@@ -70,6 +75,6 @@ function say(): void {
   notice.className = 'card'
   notice.role = 'alert'
   notice.append(text, button)
-  document.querySelector('.starting')?.remove()
+  for (const one of document.querySelectorAll('.starting')) one.remove()
   document.body.prepend(notice)
 }

@@ -2,38 +2,38 @@ import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import { headerValues } from '../edge/framing.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 import type { Context } from '../http/context.ts'
+import { SESSION_COOKIE } from '../http/headers.ts'
 import type { VerifiedClaims } from '../token/plugin.ts'
 
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
-const COOKIE_NAME = '__Host-session'
 /** Grants nothing: it marks a browser that someone signed in with. See known-clients.ts. */
-const DEVICE_COOKIE_NAME = '__Host-device'
+const DEVICE_COOKIE = '__Host-device'
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
 export function setSessionCookie(reply: FastifyReply, cookie: string): void {
-  reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
+  reply.setCookie(SESSION_COOKIE, cookie, ATTRIBUTES)
 }
 
 /** No Clear-Site-Data: `cookies` also deletes the device cookie and cookies of sibling domains, and `cache` takes seconds. */
 export function clearSessionCookie(reply: FastifyReply): void {
   // The plugin's clearCookie does nothing in an onSend hook.
   const gone = { ...ATTRIBUTES, expires: new Date(0), maxAge: 0 }
-  reply.header('set-cookie', reply.server.serializeCookie(COOKIE_NAME, '', gone))
+  reply.header('set-cookie', reply.server.serializeCookie(SESSION_COOKIE, '', gone))
 }
 
 export function setDeviceCookie(reply: FastifyReply, device: string): void {
-  reply.setCookie(DEVICE_COOKIE_NAME, device, { ...ATTRIBUTES, maxAge: DEVICE_MAX_AGE_SECONDS })
+  reply.setCookie(DEVICE_COOKIE, device, { ...ATTRIBUTES, maxAge: DEVICE_MAX_AGE_SECONDS })
 }
 
 export function readDeviceCookie(request: FastifyRequest): string | undefined {
-  const [device, ...others] = readCookies(request, DEVICE_COOKIE_NAME)
+  const [device, ...others] = readCookies(request, DEVICE_COOKIE)
   return others.length > 0 ? undefined : device
 }
 
 export function readSessionCookies(request: FastifyRequest): string[] {
-  return readCookies(request, COOKIE_NAME)
+  return readCookies(request, SESSION_COOKIE)
 }
 
 /** Only exact names: attackers can plant cookies whose names are almost the same. */

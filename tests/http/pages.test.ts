@@ -123,6 +123,19 @@ test('the sign-in page takes at most 40 kB with everything it loads', async () =
   expect(sum).toBeGreaterThan(20_000)
 })
 
+test('only a page with a session cookie preloads the session and the pages behind sign-in', async () => {
+  const early = /<link rel="preload" href="\/api\/auth\/session" as="fetch" crossorigin>/
+  expect(page).not.toMatch(early)
+  const headers = { accept: 'text/html', cookie: '__Host-device=a; __Host-session=b' }
+  for (const path of ['/', '/developer', '/nothing']) {
+    const signedIn = (await get(path, headers)).body.toString()
+    expect(signedIn).toMatch(early)
+    const more = (signedIn.match(/\/assets\/[^"]+/g) ?? []).filter((name) => !page.includes(name))
+    expect(more.length).toBeGreaterThan(0)
+    for (const name of more) expect((await get(name)).status).toBe(200)
+  }
+})
+
 test('a client that reads no responses keeps no file open', async () => {
   const { hostname, port } = new URL(address)
   // Simulates a full network: bytes wait in the socket.

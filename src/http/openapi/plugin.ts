@@ -1,6 +1,7 @@
 import fastifySwagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { SESSION_COOKIE } from '../headers.ts'
 
 const PUBLIC_TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh, and logout' },
@@ -34,7 +35,7 @@ const SECURITY_SCHEMES = {
   sessionCookie: {
     type: 'apiKey',
     in: 'cookie',
-    name: '__Host-session',
+    name: SESSION_COOKIE,
     description: 'Cookie from a sign-in with `X-Session-Mode: cookie`, instead of tokens',
   },
   signature: {

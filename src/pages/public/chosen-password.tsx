@@ -14,10 +14,10 @@ import { SignIn, useSignIn } from './sign-in.tsx'
 /** Links to reset a password or accept an invitation. The user is then signed in with the new password. */
 
 function useEntry({ onSignedIn }: LinkProps) {
-  const { givePassword, secondStep } = useSignIn((session, byRecoveryCode) => {
+  const { givePassword, secondStep } = useSignIn(async (session, byRecoveryCode) => {
     const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
     rememberCompany({ id, handle, name })
-    onSignedIn(session, byRecoveryCode)
+    await onSignedIn(session, byRecoveryCode)
   })
   const [done, setDone] = useState('')
   const [ended, setEnded] = useState<{ why: string | null } | null>(null)

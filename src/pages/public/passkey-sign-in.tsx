@@ -16,7 +16,7 @@ const begin = () => call('POST /auth/login/passkey/options', { headers: COOKIE_M
 interface Props {
   /** Comes before the password. */
   isFirst: boolean
-  onSignedIn: (session: Session) => void
+  onSignedIn: (session: Session) => Promise<void>
 }
 
 /** Sign-in with only a passkey: by a button, and in the email field. */
@@ -28,7 +28,7 @@ export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
     const session = await call('POST /auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain)
     await expectCookie(session)
     passkeyMark.set(true)
-    onSignedIn(session)
+    await onSignedIn(session)
   }
   useOffer((proof) => offered.run(() => give(proof)), !isAsking)
 

@@ -11,7 +11,7 @@ import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
 
 /** After a recovery code, the user may have lost a second factor. */
-export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => void
+export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => Promise<void>
 
 /** The steps after the password: a session, or a second factor. */
 export function useSignIn(onSignedIn: OnSignedIn) {
@@ -22,7 +22,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
     try {
       const session = await call('POST /auth/login', { body, headers: COOKIE_MODE })
       await expectCookie(session)
-      onSignedIn(session)
+      await onSignedIn(session)
     } catch (error) {
       if (!(error instanceof ApiError && error.challenge)) throw error
       setAsked(error.challenge)
@@ -31,7 +31,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   async function giveFactor(body: SecondProof): Promise<void> {
     const session = await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE })
     await expectCookie(session)
-    onSignedIn(session, body.method === 'recovery_code')
+    await onSignedIn(session, body.method === 'recovery_code')
   }
 
   /** Null unless a second factor is required. `notice` says what was done before. */
@@ -78,10 +78,10 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const { givePassword, secondStep } = useSignIn(enter)
   const isPasskeyFirst = passkeyMark.isSet()
 
-  function enter(session: Session, byRecoveryCode = false): void {
+  async function enter(session: Session, byRecoveryCode = false): Promise<void> {
     const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
     if (isRemembered) rememberCompany({ id, handle, name })
-    onSignedIn(session, byRecoveryCode)
+    await onSignedIn(session, byRecoveryCode)
   }
 
   const second = secondStep(setSaid)
