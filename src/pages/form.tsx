@@ -181,6 +181,8 @@ interface FormProps {
   onSubmit: (values: Values) => Promise<unknown>
   /** The parent's, if it outlives the form and says what was done. */
   change?: Change | undefined
+  /** Shown on the button while it is busy. */
+  progress?: string | undefined
   isDanger?: boolean
   /** Something else on the page is the primary action. */
   isSecond?: boolean
@@ -198,6 +200,7 @@ export function Form(props: FormProps) {
     children,
     onSubmit,
     change,
+    progress = 'One moment…',
     isDanger = false,
     isSecond = false,
     onCancel,
@@ -244,7 +247,7 @@ export function Form(props: FormProps) {
             // Not `disabled`, because the button would lose the focus that a dialog returns to it.
             aria-disabled={isBusy}
           >
-            {isBusy ? 'One moment…' : action}
+            {isBusy ? progress : action}
           </button>
           {onCancel && (
             <button type="button" autofocus={isDanger} onClick={onCancel}>

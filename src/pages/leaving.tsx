@@ -1,25 +1,38 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { Dialog } from './parts.tsx'
 
 /** Asks before leaving a page that shows a secret once. The router cannot block navigation, so this runs first. */
 
 /** Newest last. */
 let losses: { loss: string; url: string }[] = []
+let tell: (isLosing: boolean) => void = () => {}
 let ask: (leave: () => void) => void = (leave) => leave()
 
 /** While `loss` is set, leaving the page requires confirmation. */
 export function useLoss(loss: string | null): void {
-  useEffect(() => {
+  // Before the next event, which could leave the page.
+  useLayoutEffect(() => {
     if (loss === null) return
     const one = { loss, url: location.href }
     losses.push(one)
+    tell(true)
     const warn = (event: Event) => event.preventDefault()
     addEventListener('beforeunload', warn)
     return () => {
       losses = losses.filter((other) => other !== one)
+      tell(losses.length > 0)
       removeEventListener('beforeunload', warn)
     }
   }, [loss])
+}
+
+/** Whether the page has something to lose. */
+export function useIsLosing(): boolean {
+  const [isLosing, setLosing] = useState(false)
+  useLayoutEffect(() => {
+    tell = setLosing
+  }, [])
+  return isLosing
 }
 
 // Runs before the router's listeners, which are added when it renders.
@@ -65,6 +78,7 @@ export function LeaveDialog() {
   function confirm(): void {
     setGo(null)
     losses = []
+    tell(false)
     go?.()
   }
   return (

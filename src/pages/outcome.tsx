@@ -41,23 +41,30 @@ export function useChange() {
       setBusy(false)
     }
   }
-  return { run, isBusy, result, turn }
+  /** Called when a dialog opens or closes, so that it does not show an earlier fault. */
+  const forget = () => setResult(null)
+  return { run, isBusy, result, turn, forget }
 }
 
 interface Props {
   of: Change
-  /** The form of the change shows its faults. */
+  /** The form of the change shows its faults, as long as it is there. */
   isOfForm?: boolean
 }
 
 /** Says how a change ended. It takes the focus after a form, and if the control that started the change is gone. */
 export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
   const element = useRef<HTMLParagraphElement>(null)
-  const fault = isOfForm ? undefined : result?.error
+  const followed = useRef<typeof result>(null)
+  const form = result?.from?.closest('form')
+  const fault = isOfForm && form?.isConnected ? undefined : result?.error
+  // After each render, because a list may lose its row only once it has loaded again.
   useLayoutEffect(() => {
-    if (!result?.text && !fault) return
-    if (!result?.from?.isConnected || result.from.closest('form')) element.current?.focus()
-  }, [result])
+    if (followed.current === result || (!result?.text && !fault)) return
+    if (!form && result?.from?.isConnected) return
+    followed.current = result
+    element.current?.focus()
+  })
   if (fault)
     return (
       <p class="error box" role="alert" tabIndex={-1} ref={element}>

@@ -26,6 +26,7 @@ export const ENDED: Record<EndReason, string> = {
 
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export type Role = (typeof ROLES)[number]
+export const isRole = (text: string | undefined): text is Role => ROLES.some((role) => role === text)
 
 export const CAN: Record<Role, string> = {
   admin: 'Can do everything, including managing members, secrets, and settings.',

@@ -113,6 +113,7 @@ test('users end one or all other sessions, which then show it (ASVS 7.4.5, 7.5.2
   const row = page.getByRole('listitem').filter({ hasText: 'Firefox on Linux' })
   await row.getByRole('button', { name: /^End/ }).click()
   await row.waitFor({ state: 'detached' })
+  await press(other, 'Invite people')
   await submit(other, { 'Email addresses': 'bob@company.example' }, 'Invite')
   await say(other, 'You ended this session from a different one, or changed your second factors there.')
   await enter(other, admin)
@@ -132,8 +133,8 @@ test('users end one or all other sessions, which then show it (ASVS 7.4.5, 7.5.2
 test('tabs follow a sign-out and a sign-in, and forget the previous company (ASVS 8.2.2)', async () => {
   const { admin, page, context } = await openAdmin()
   await go(page, 'Members')
-  const section = page.getByRole('region', { name: 'Add a service account' })
-  await submit(section, { Name: 'Server of One' }, 'Add service account')
+  await press(page, 'Add service account')
+  await submit(page.getByRole('dialog'), { Name: 'Server of One' }, 'Add')
   const password = (await page.locator('.fresh dd code').last().textContent()) ?? ''
   expect(password).toMatch(/^gsp_[\w-]{43}$/)
   const expectForgotten = async () => {

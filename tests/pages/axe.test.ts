@@ -170,6 +170,9 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
   await press(page, `Manage ${person}`)
   await look('499 members')
   for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
+  await lookAt('Invite people')
+  await lookAt('Add service account')
+  await page.getByRole('link', { name: 'Invitations 1' }).click()
   await lookAt('Withdraw the invitation for bob@large.example')
 
   await go(page, 'Activity')

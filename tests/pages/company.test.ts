@@ -15,38 +15,77 @@ test('a viewer starts at their account, and cannot create a signing secret', asy
 test('a pasted list invites each person with the role on their line', async () => {
   const { admin, page } = await openAdmin()
   await go(page, 'Members')
-  const section = page.getByRole('region', { name: 'Invite people' })
-  const box = section.getByLabel('Email addresses')
-  await box.fill(
-    'Ann <ann@list.example>, analyst\nbob@bücher.example\nEve@list.example Admin\nnot-an-email, developer',
-  )
-  await section.getByLabel('Role').selectOption('viewer')
-  await press(section, 'Invite 4 people')
-  await say(page, '2 invitations are on their way.')
+  await press(page, 'Invite people')
+  const dialog = page.getByRole('dialog', { name: 'Invite people' })
+  const box = dialog.locator('textarea:focus')
+  await box.waitFor()
+  const place = async () => (await box.boundingBox())?.y
+  const before = await place()
+  const { keyboard } = page
+  await keyboard.insertText('"Roe, Jane" <ann@list.example>, analyst; Doe, John <bob@bücher.example>')
+  await keyboard.insertText('\nEve@list.example Admin\nnot-an-email, developer')
+  // The dialog does not move while someone types.
+  expect(await place()).toBe(before)
+  // A closed dialog keeps the list.
+  await keyboard.press('Escape')
+  await page.locator('button:focus', { hasText: 'Invite people' }).press('Enter')
+  await dialog.getByLabel('Role').selectOption('viewer')
+  await press(dialog, 'Invite 4 people')
   // Inviting an admin requires a code from the inviter's mailbox, unless they have a second factor.
-  await press(section, 'Email me a code')
-  await submit(section, { 'Code from the email': '00000000' }, 'Continue')
-  await section.getByText('is wrong, used, or expired').waitFor()
-  await section.getByText('Inviting').waitFor({ state: 'detached' })
-  await submit(section, { 'Code from the email': await codeTo(admin.email) }, 'Continue')
-  await say(page, 'An invitation is on its way to Eve@list.example.')
-  await section.getByText("isn't an email address").waitFor()
-  // The invalid line stays, with its role.
+  const proof = page.getByRole('dialog', { name: 'Confirm the new admin' })
+  await press(proof, 'Email me a code')
+  await submit(proof, { 'Code from the email': '00000000' }, 'Continue')
+  await proof.getByText('is wrong, used, or expired').waitFor()
+  await submit(proof, { 'Code from the email': await codeTo(admin.email) }, 'Continue')
+  await dialog.getByText('3 invitations are on their way.').waitFor()
+  await dialog.getByText("isn't an email address").waitFor()
+  // The invalid line stays, with its role, and has the focus.
   expect(await box.inputValue()).toBe('not-an-email, developer')
+  await box.fill('carol@list.example')
+  await press(dialog, 'Invite')
+  await page
+    .locator('.done:focus', { hasText: 'An invitation is on its way to carol@list.example.' })
+    .waitFor()
+  await page.getByRole('link', { name: 'Invitations 4' }).click()
   const row = (email: string) => page.locator('.list-row', { hasText: email })
   await row('ann@list.example').getByText('analyst').waitFor()
   await row('bob@bücher.example').or(row('bob@xn--bcher-kva.example')).getByText('viewer').waitFor()
   await row('Eve@list.example').getByText('admin', { exact: true }).waitFor()
-  // Making a member an admin requires it too.
+  await press(page, 'Withdraw the invitation for carol@list.example')
+  await press(page.getByRole('dialog'), 'Withdraw')
+  await page.locator('.done:focus', { hasText: 'Invitation for carol@list.example withdrawn.' }).waitFor()
+  await page.getByRole('link', { name: 'Invitations 3' }).waitFor()
+  // The address keeps the tab.
+  await page.reload()
+  await row('Eve@list.example').waitFor()
+  await page.getByRole('link', { name: 'Members 1' }).click()
+  await row(admin.email).waitFor()
+  await page.goBack()
+  await row('Eve@list.example').waitFor()
+  await page.goBack()
+  // Making a member an admin requires a code, too.
   const { email } = await service.addUser(admin)
   await page.reload()
   await press(page, `Manage ${email}`)
   const details = page.locator('.list-details')
   await details.getByLabel('Role').selectOption('admin')
   await press(details, 'Save changes')
-  await giveCodeTo(admin.email, details)
-  await details.getByText('Saved.').waitFor()
+  await press(proof, 'Cancel')
+  await details.locator('[role=alert]:focus', { hasText: 'nobody becomes an admin' }).waitFor()
+  await press(details, 'Save changes')
+  await giveCodeTo(admin.email, proof)
+  await details.locator('.done:focus', { hasText: 'Saved.' }).waitFor()
   await row(email).getByText('admin').waitFor()
+  await press(details, `Delete ${email}`)
+  await press(page.getByRole('dialog'), 'Delete')
+  await page.locator('.done:focus', { hasText: `${email} was deleted.` }).waitFor()
+  await page.getByRole('link', { name: 'Members 1' }).waitFor()
+  await press(page, `Manage ${admin.email}`)
+  await go(page, `Show what ${admin.email} did`)
+  await page
+    .getByRole('cell', { name: /deleted/ })
+    .first()
+    .waitFor()
 })
 
 test('changing the handle shows whom it affects, and new names appear everywhere', async () => {
@@ -171,8 +210,8 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
 test("a service account's new password replaces the current one later or immediately", async () => {
   const { page } = await openAdmin()
   await go(page, 'Members')
-  const section = page.getByRole('region', { name: 'Add a service account' })
-  await submit(section, { Name: 'Billing worker' }, 'Add service account')
+  await press(page, 'Add service account')
+  await submit(page.getByRole('dialog'), { Name: 'Billing worker' }, 'Add')
   const fresh = page.getByRole('region', { name: 'Password for Billing worker' })
   const shown = async () => {
     await fresh.waitFor()
@@ -204,8 +243,18 @@ test("a service account's new password replaces the current one later or immedia
   const expiries = await rows.locator('td[data-label=Expires]').allTextContents()
   expect(expiries).toEqual(['never', expect.stringMatching(/\d/)])
 
+  // The row and its dialog are closed when the response arrives.
+  const gate = Promise.withResolvers<void>()
+  await page.route('**/password', async (route) => {
+    await gate.promise
+    await route.continue()
+  })
   await replace('now')
+  await page.keyboard.press('Escape')
+  await press(page, 'Close Billing worker')
+  gate.resolve()
   const third = await shown()
+  await press(page, 'Manage Billing worker')
   await expect.poll(() => rows.count()).toBe(1)
   expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([401, 401, 200])
 })

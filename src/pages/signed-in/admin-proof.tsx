@@ -1,31 +1,61 @@
+import { useState } from 'preact/hooks'
 import { ApiError } from '../api.ts'
-import { LinkButton } from '../parts.tsx'
+import { Dialog, LinkButton } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
-/** The service decides whether a code is needed. */
-export function needsMailCode(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.fields['mailCode'] !== undefined
-}
-
-interface Props {
+interface Asked {
   /** The new admin. */
   whom: string
-  onGiven: (mailCode: string) => Promise<void>
-  onCancel: () => void
+  give: (mailCode?: string) => Promise<void>
+  cancel: () => void
 }
 
+const needsCode = (error: unknown) => error instanceof ApiError && error.fields['mailCode'] !== undefined
+
 /** Asks an admin without a second factor for an emailed code before someone becomes an admin. */
-export function AdminProof({ whom, onGiven, onCancel }: Props) {
-  return (
-    <>
+export function useAdminProof() {
+  const [asked, setAsked] = useState<Asked | null>(null)
+
+  /** The service decides whether the change needs a code. */
+  async function prove<Result>(
+    whom: string,
+    change: (mailCode?: string) => Promise<Result>,
+  ): Promise<Result> {
+    return await change().catch(async (error: unknown) => {
+      if (!needsCode(error)) throw error
+      const { promise, resolve, reject } = Promise.withResolvers<Result>()
+      setAsked({
+        whom,
+        async give(mailCode) {
+          try {
+            resolve(await change(mailCode))
+          } catch (fault) {
+            // The form of the code shows what is wrong with it.
+            if (needsCode(fault)) throw fault
+            reject(fault)
+          }
+          setAsked(null)
+        },
+        cancel() {
+          setAsked(null)
+          reject(new ApiError('canceled', 'Without the code, nobody becomes an admin.'))
+        },
+      })
+      return await promise
+    })
+  }
+
+  const dialog = asked && (
+    <Dialog title="Confirm the new admin" onClose={asked.cancel}>
       <p>
-        To make <strong>{whom}</strong> an admin, enter a code that we email to you. A stolen password isn't
-        enough to add an admin.
+        To make <strong>{asked.whom}</strong> an admin, enter a code that we email to you. A stolen password
+        isn't enough to add an admin.
       </p>
-      <MailboxProof use="admin" onStale={onCancel} onGiven={onGiven} />
+      <MailboxProof use="admin" onStale={() => asked.give().catch(asked.cancel)} onGiven={asked.give} />
       <p class="links">
-        <LinkButton onClick={onCancel}>Cancel</LinkButton>
+        <LinkButton onClick={asked.cancel}>Cancel</LinkButton>
       </p>
-    </>
+    </Dialog>
   )
+  return { prove, dialog }
 }

@@ -18,14 +18,18 @@ interface Props {
 
 /** Asks before an action that is permanent or affects others. The focus starts on Cancel, and returns on closing. */
 export function Confirm({ title, children, action, onConfirm, onCancel, change }: Props) {
+  function cancel(): void {
+    change?.forget()
+    onCancel()
+  }
   return (
-    <Dialog title={title ?? `${action}?`} onClose={onCancel}>
+    <Dialog title={title ?? `${action}?`} onClose={cancel}>
       <div class="confirm-text">{children}</div>
       <Form
         action={action}
         isDanger
         onSubmit={async () => await onConfirm()}
-        onCancel={onCancel}
+        onCancel={cancel}
         change={change}
       />
     </Dialog>

@@ -2,11 +2,11 @@ import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Section, Time } from '../parts.tsx'
+import { Time } from '../parts.tsx'
 import { polled, useReload, Waiting } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
-import { Notice, type Said } from './notice.tsx'
+import { ListHead } from './list-head.tsx'
 
 type Invitation = Answer<'GET /auth/invitations'>['invitations'][number]
 
@@ -32,7 +32,7 @@ async function readAll(signal: AbortSignal): Promise<Invitation[]> {
 }
 
 /** The open invitations. Polls while an email is queued. */
-function useInvitations(refetchOnMount = true) {
+export function useInvitations(refetchOnMount = true) {
   const { refetchInterval, ...options } = polled(POLL_MS)
   return useQuery({
     ...options,
@@ -49,127 +49,85 @@ export function useSent(memberId: string): number {
   return useInvitations(false).data?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
 }
 
+const COLUMNS = { Email: 'list-first', Role: 'list-role', Status: 'list-status', Actions: 'list-acts' }
+
 export function Invitations() {
   const loaded = useInvitations()
   const reload = useReload()
   const change = useChange()
   const [withdrawn, setWithdrawn] = useState<Invitation | null>(null)
-  const [said, setSaid] = useState<Said | null>(null)
-  const invitations = loaded.data ?? []
   const resend = ({ id, email }: Invitation) =>
     change.run(async () => {
-      setSaid(null)
       await call('POST /auth/invitations/:id/resend', { id })
-      setSaid({ text: `Sent again to ${email}.`, keepsFocus: true })
       reload('GET /auth/invitations')
+      return `Sent again to ${email}.`
     })
-  async function withdraw({ id, email }: Invitation): Promise<void> {
+  async function withdraw({ id, email }: Invitation): Promise<string> {
     await call('DELETE /auth/invitations/:id', { id })
     setWithdrawn(null)
-    setSaid({ text: `Invitation for ${email} withdrawn.` })
     reload('GET /auth/invitations')
+    return `Invitation for ${email} withdrawn.`
   }
+  const button = (label: string, full: string, onClick: () => void) => (
+    <button type="button" class="small" aria-label={full} aria-disabled={change.isBusy} onClick={onClick}>
+      {label}
+    </button>
+  )
   return (
-    <Section id="invitations" title="Open invitations">
-      <Outcome of={change} />
+    <>
+      <Outcome of={change} isOfForm={withdrawn !== null} />
       <Waiting of={loaded} />
-      {loaded.data && invitations.length === 0 && (
-        <p class="empty">No open invitations. Invite people above.</p>
-      )}
-      {invitations.length > 0 && (
-        <table class="list" aria-labelledby="invitations">
-          <thead class="list-head">
-            <tr>
-              <th scope="col" class="list-first">
-                Email
-              </th>
-              <th scope="col" class="list-role">
-                Role
-              </th>
-              <th scope="col" class="list-status">
-                Status
-              </th>
-              <th scope="col" class="list-acts">
-                <span class="hidden">Send again or withdraw</span>
-              </th>
-            </tr>
-          </thead>
+      {loaded.data?.length === 0 && <p class="empty">No open invitations. Invite people above.</p>}
+      {loaded.data && loaded.data.length > 0 && (
+        <table class="list" aria-labelledby="list">
+          <ListHead columns={COLUMNS} buttons="Actions" />
           <tbody>
-            {invitations.map((invitation) => (
-              <Row
-                key={invitation.id}
-                invitation={invitation}
-                isBusy={change.isBusy}
-                onResend={() => resend(invitation)}
-                onWithdraw={() => setWithdrawn(invitation)}
-              />
-            ))}
+            {loaded.data.map((invitation) => {
+              const { id, email, role, mail, expiresAt, invitedBy } = invitation
+              return (
+                <tr key={id} class="list-row">
+                  <th scope="row" class="list-first">
+                    <span class="list-line list-name" title={email}>
+                      {email}
+                    </span>
+                    <span class="quiet list-line">
+                      by {invitedBy ? (invitedBy.email ?? 'a deleted member') : 'an operator'}
+                    </span>
+                  </th>
+                  <td data-label="Role">{role}</td>
+                  <td data-label="Status">
+                    <span class={mail === 'failed' ? 'error' : undefined}>{MAIL[mail]}</span>
+                    {expiresAt && (
+                      <span class="quiet list-line">
+                        expires <Time at={expiresAt} />
+                      </span>
+                    )}
+                  </td>
+                  <td class="list-acts">
+                    <div class="choices">
+                      {button('Send again', `Send again to ${email}`, () => resend(invitation))}
+                      {button('Withdraw', `Withdraw the invitation for ${email}`, () =>
+                        setWithdrawn(invitation),
+                      )}
+                    </div>
+                  </td>
+                </tr>
+              )
+            })}
           </tbody>
         </table>
       )}
-      <Notice said={said} />
       {withdrawn && (
         <Confirm
           title={`Withdraw the invitation for ${withdrawn.email}?`}
           action="Withdraw"
+          change={change}
           onConfirm={() => withdraw(withdrawn)}
           onCancel={() => setWithdrawn(null)}
         >
           <p>The link in their email stops working immediately. You can invite them again.</p>
         </Confirm>
       )}
-    </Section>
-  )
-}
-
-interface RowProps {
-  invitation: Invitation
-  isBusy: boolean
-  onResend: () => void
-  onWithdraw: () => void
-}
-
-function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
-  const { email, role, mail, expiresAt, invitedBy } = invitation
-  return (
-    <tr class="list-row">
-      <th scope="row" class="list-first">
-        <span class="list-name">{email}</span>
-        <span class="quiet list-email">
-          by {invitedBy ? (invitedBy.email ?? 'a deleted member') : 'an operator'}
-        </span>
-      </th>
-      <td data-label="Role">{role}</td>
-      <td data-label="Status">
-        <span class={mail === 'failed' ? 'error' : undefined}>{MAIL[mail]}</span>
-        {expiresAt && (
-          <span class="quiet list-email">
-            expires <Time at={expiresAt} />
-          </span>
-        )}
-      </td>
-      <td class="list-acts">
-        <div class="choices">
-          <button
-            type="button"
-            class="small"
-            aria-label={`Send again to ${email}`}
-            aria-disabled={isBusy}
-            onClick={onResend}
-          >
-            Send again
-          </button>
-          <button
-            type="button"
-            class="small"
-            aria-label={`Withdraw the invitation for ${email}`}
-            aria-disabled={isBusy}
-            onClick={onWithdraw}
-          >
-            Withdraw
-          </button>
-        </div>
-      </td>
-    </tr>
+    </>
   )
 }

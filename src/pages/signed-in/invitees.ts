@@ -1,5 +1,4 @@
-import type { Role } from '../words.ts'
-import { isRole } from './role-select.tsx'
+import { isRole, type Role } from '../words.ts'
 
 /** The people in a pasted list. */
 
@@ -9,24 +8,49 @@ export interface Invitee {
   role: Role | undefined
 }
 
-/** "Ada Lovelace <ada@acme.example>", as email programs copy it. */
-const WITH_NAME = /[^,;\n<>]*<([^<>\s]*)>/g
+/** Names in quotes, addresses in angle brackets, even on their own line, words, and ends of entries. */
+const TOKEN = /"[^"]*"|<[^<>\s]*>|[^\s,;<>"]+|;|\n(?!\s*<)/g
+const AROUND = /^["'<]+(?:mailto:)?|["'>]+$/gi
 
-/** Without duplicates, in order, with the role that follows on the same line. */
+/**
+ * Without duplicates, in order, with the role that follows on the same line. Email programs copy "Lovelace, Ada
+ * <ada@acme.example>": the words before an address in angle brackets are its name.
+ */
 export function inviteesIn(text: string): Invitee[] {
   const found = new Map<string, Invitee>()
-  for (const line of text.replace(WITH_NAME, ' $1 ').split('\n')) {
-    let last: Invitee | undefined
-    for (const word of line.split(/[\s,;]+/).filter(Boolean)) {
-      const lower = word.toLowerCase()
-      if (last && isRole(lower)) {
-        last.role = lower
-        continue
-      }
-      last = { email: word, role: undefined }
-      found.set(lower, last)
-    }
+  let last: Invitee | undefined
+  /** Names, if an address in angle brackets follows. Otherwise, invalid emails. */
+  let words: string[] = []
+
+  function add(word: string): void {
+    const email = word.replace(AROUND, '')
+    if (email === '') return
+    last = found.get(email.toLowerCase()) ?? { email, role: undefined }
+    found.set(email.toLowerCase(), last)
   }
+  function addWords(): void {
+    for (const word of words) {
+      if (last && isRole(word.toLowerCase())) last.role = word.toLowerCase() as Role
+      else add(word)
+    }
+    words = []
+  }
+  for (const [token] of text.matchAll(TOKEN)) {
+    const role = token.toLowerCase()
+    if (token.startsWith('<')) {
+      words = []
+      add(token)
+    } else if (token === ';' || token === '\n') {
+      addWords()
+      if (token === '\n') last = undefined
+    } else if (last && isRole(role) && words.length === 0) {
+      last.role = role
+    } else if (token.includes('@') && !token.startsWith('"')) {
+      addWords()
+      add(token)
+    } else words.push(token)
+  }
+  addWords()
   return [...found.values()]
 }
 

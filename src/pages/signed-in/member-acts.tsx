@@ -1,19 +1,21 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Outcome, useChange } from '../outcome.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { useReload } from '../queries.tsx'
-import type { Member } from '../routes.ts'
+import type { Member, Session } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 import { useSent } from './invitations.tsx'
-import type { NewPassword } from './new-passwords.tsx'
+import type { Issuing } from './new-passwords.tsx'
 
 export interface DetailsProps {
+  session: Session
   member: Member
-  isSelf: boolean
-  onPassword: (password: NewPassword) => void
-  onChanged: (member: Member) => void
-  onDeleted: (member: Member) => void
+  issuing: Issuing
+  /** Outlives the row. */
+  deletion: Change
+  /** Without `changed`, the member was deleted. */
+  onChanged: (id: string, changed?: Member) => void
 }
 
 /** Open invitations end when their sender loses the right to invite. */
@@ -24,26 +26,25 @@ export function sentInWords(sent: number): string {
     : `The ${sent} open invitations they sent stop working.`
 }
 
-/** An action that needs confirmation. */
 interface Act {
   label: string
   /** Ends with the member's name. */
   full: string
-  effect: ComponentChildren
+  /** If it needs confirmation. */
+  effect?: ComponentChildren
   /** It cannot be undone. */
   isGrave?: boolean
-  /** Returns what to do after the dialog closes. */
-  perform: () => Promise<() => void>
+  /** Returns what was done. */
+  perform: () => Promise<string>
 }
 
 /** An admin's actions on a member. */
-export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
+export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
   const sent = useSent(id)
   const reload = useReload()
   const isService = kind === 'service'
-  const enabling = useChange()
-  const [done, setDone] = useState('')
+  const change = useChange()
   const [asked, setAsked] = useState<Act | null>(null)
   const whom = (
     <>
@@ -65,12 +66,9 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
       </p>
     ),
     async perform() {
-      const disabled = await setStatus('disabled')
+      onChanged(id, await setStatus('disabled'))
       reload('GET /auth/invitations')
-      return () => {
-        onChanged(disabled)
-        setDone('Disabled. All sessions have ended.')
-      }
+      return 'Disabled. All sessions have ended.'
     },
   }
   const endSessions: Act = {
@@ -84,7 +82,7 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     ),
     async perform() {
       await call('DELETE /auth/members/:id/sessions', { id })
-      return () => setDone('All sessions have ended.')
+      return 'All sessions have ended.'
     },
   }
   const resetFactors: Act = {
@@ -101,10 +99,8 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     ),
     async perform() {
       await call('DELETE /auth/members/:id/second-factors', { id })
-      return () => {
-        onChanged({ ...member, secondFactors: [] })
-        setDone('Reset. A link to choose a new password is on its way.')
-      }
+      onChanged(id, { ...member, secondFactors: [] })
+      return 'Reset. A link to choose a new password is on its way.'
     },
   }
   const remove: Act = {
@@ -124,50 +120,51 @@ export function MemberActs({ member, onChanged, onDeleted }: DetailsProps) {
     async perform() {
       await call('DELETE /auth/members/:id', { id })
       reload('GET /auth/invitations')
-      return () => onDeleted(member)
+      onChanged(id)
+      return `${name} was deleted.`
     },
   }
 
-  const button = ({ label, full, isGrave }: Pick<Act, 'label' | 'full' | 'isGrave'>, onClick: () => void) => (
-    <button
-      type="button"
-      class={isGrave ? 'small grave' : 'small'}
-      aria-label={full}
-      aria-disabled={enabling.isBusy}
-      onClick={onClick}
-    >
-      {label}
-    </button>
-  )
-  const asking = (act: Act) => button(act, () => setAsked(act))
-  const enable = () =>
-    enabling.run(async () => {
-      onChanged(await setStatus('active'))
-      setDone('Enabled. They can sign in again.')
-    })
+  const enable: Act = {
+    label: 'Enable',
+    full: `Enable ${name}`,
+    async perform() {
+      onChanged(id, await setStatus('active'))
+      return 'Enabled. They can sign in again.'
+    },
+  }
+  const acts = [
+    status === 'active' ? disable : enable,
+    endSessions,
+    ...(secondFactors.length > 0 ? [resetFactors] : []),
+    remove,
+  ]
   return (
     <div class="member-acts">
-      <Outcome of={enabling} />
       <div class="choices">
-        {status === 'active'
-          ? asking(disable)
-          : button({ label: 'Enable', full: `Enable ${name}` }, () => void enable())}
-        {asking(endSessions)}
-        {secondFactors.length > 0 && asking(resetFactors)}
-        {asking(remove)}
+        {acts.map((act) => (
+          <button
+            key={act.label}
+            type="button"
+            class={act.isGrave ? 'small grave' : 'small'}
+            aria-label={act.full}
+            aria-disabled={change.isBusy}
+            onClick={() => (act.effect ? setAsked(act) : change.run(act.perform))}
+          >
+            {act.label}
+          </button>
+        ))}
       </div>
-      <p role="status" class="done">
-        {done}
-      </p>
+      <Outcome of={change} isOfForm={asked !== null} />
       {asked && (
         <Confirm
           title={`${asked.full}?`}
           action={asked.label}
+          change={asked.isGrave ? deletion : change}
           onConfirm={async () => {
-            setDone('')
-            const follow = await asked.perform()
+            const done = await asked.perform()
             setAsked(null)
-            follow()
+            return done
           }}
           onCancel={() => setAsked(null)}
         >

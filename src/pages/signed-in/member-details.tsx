@@ -1,10 +1,8 @@
-import { useState } from 'preact/hooks'
-import { ApiError, call, type Loose } from '../api.ts'
+import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
-import type { Body } from '../routes.ts'
-import { AdminProof, needsMailCode } from './admin-proof.tsx'
+import { useAdminProof } from './admin-proof.tsx'
 import { useSent } from './invitations.tsx'
 import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
@@ -12,7 +10,8 @@ import { ServicePasswords } from './service-passwords.tsx'
 
 /** Details of a member, which an admin can change. */
 export function MemberDetails(props: DetailsProps) {
-  const { createdAt, id } = props.member
+  const { session, member } = props
+  const { createdAt, id, kind, name } = member
   return (
     <div class="member">
       <dl class="facts">
@@ -24,13 +23,21 @@ export function MemberDetails(props: DetailsProps) {
         <dd>
           <code>{id}</code>
         </dd>
+        {session.permissions.includes('audit:read') && (
+          <>
+            <dt>Activity</dt>
+            <dd>
+              <a href={`/activity?actor=${id}`}>Show what {name} did</a>
+            </dd>
+          </>
+        )}
       </dl>
-      {props.isSelf ? (
+      {id === session.user.id ? (
         <p class="quiet">This is you. Other admins can change your role or disable you.</p>
       ) : (
         <>
           <Rights {...props} />
-          {props.member.kind === 'service' && <ServicePasswords {...props} />}
+          {kind === 'service' && <ServicePasswords {...props} />}
           <MemberActs {...props} />
         </>
       )}
@@ -41,47 +48,27 @@ export function MemberDetails(props: DetailsProps) {
 function Rights({ member, onChanged }: DetailsProps) {
   const sent = useSent(member.id)
   const reload = useReload()
-  const { id, kind, role, assignments } = member
-  const [done, setDone] = useState('')
-  const [unproven, setUnproven] = useState<Change | null>(null)
+  const { prove, dialog } = useAdminProof()
+  const { id, kind, name, role, assignments } = member
 
   /** Sends only changed values, because the audit log has an entry for each. */
-  async function save(values: Values): Promise<void> {
-    setDone('')
+  async function save(values: Values): Promise<string> {
     const wanted = [...new Set(values.assignments.split(/[\s,]+/).filter((name) => name !== ''))]
     const isSame = wanted.join() === assignments.join()
-    if (values.role === role && isSame) return setDone('No changes to save.')
+    if (values.role === role && isSame) return 'No changes to save.'
     const body = {
       role: values.role === role ? undefined : values.role,
       assignments: isSame ? undefined : wanted,
     }
-    await change(body).catch((error: unknown) => {
-      if (!needsMailCode(error)) throw error
-      setUnproven(body)
-    })
-  }
-
-  async function change(body: Change): Promise<void> {
-    onChanged(await call('PATCH /auth/members/:id', { id, body }).catch(nameAssignments))
-    setUnproven(null)
+    const change = (mailCode?: string) => call('PATCH /auth/members/:id', { id, body: { ...body, mailCode } })
+    onChanged(id, await prove(name, change).catch(nameAssignments))
     if (body.role !== undefined) reload('GET /auth/invitations')
-    setDone('Saved. It takes effect on their next request.')
+    return 'Saved. It takes effect on their next request.'
   }
-
-  if (unproven)
-    return (
-      <div class="member-rights">
-        <AdminProof
-          whom={member.name}
-          onGiven={(mailCode) => change({ ...unproven, mailCode })}
-          onCancel={() => setUnproven(null)}
-        />
-      </div>
-    )
 
   return (
     <div class="member-rights">
-      <Form action="Save changes" onSubmit={save}>
+      <Form action="Save changes" isSecond onSubmit={save}>
         {(faults) => (
           <>
             <RoleSelect value={role} hasAdmin={kind === 'person'} />
@@ -97,14 +84,10 @@ function Rights({ member, onChanged }: DetailsProps) {
           </>
         )}
       </Form>
-      <p role="status" class="done">
-        {done}
-      </p>
+      {dialog}
     </div>
   )
 }
-
-type Change = Loose<Body<'PATCH /auth/members/:id'>>
 
 /** Shows an error of one assignment at the field of all. */
 function nameAssignments(error: unknown): never {

@@ -1,54 +1,61 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Loose } from '../api.ts'
 import { useQuery } from '../router.ts'
+import type { Query } from '../routes.ts'
 import { ROLES } from '../words.ts'
+
+type Filter = Loose<NonNullable<Query<'GET /auth/members'>>>
 
 const PAUSE_MS = 250
 
-/** Filters the members. The query keeps the filter. */
+/** The values of each filter, with their words. */
+const CHOICES = {
+  role: { label: 'role', values: Object.fromEntries(ROLES.map((role) => [role, role])) },
+  status: { label: 'status', values: { active: 'active', disabled: 'disabled' } },
+  secondFactor: {
+    label: 'second factor',
+    values: { yes: 'has second factor', no: 'no second factor' },
+  },
+  kind: { label: 'kind', values: { person: 'people', service: 'service accounts' } },
+}
+
+/** The query keeps the filter. Unknown values are ignored. */
+export function useFilter(): Filter {
+  const [query] = useQuery()
+  const chosen = Object.entries(CHOICES).map(([name, { values }]) => [
+    name,
+    Object.hasOwn(values, query[name] ?? '') ? query[name] : undefined,
+  ])
+  return { search: query['search']?.slice(0, 100), ...Object.fromEntries(chosen) }
+}
+
 export function MemberFilter() {
-  const [query, changeQuery] = useQuery()
-  const { role = '', status = '' } = query
-  const id = useId()
-  const change = (changed: Record<string, string>) => changeQuery({ ...changed, shown: '' })
+  const [, changeQuery] = useQuery()
+  const filter: Partial<Record<string, string | number>> = useFilter()
   return (
-    <search class="filters filters-short">
-      <div class="field filter-search">
-        <label for={`${id}-search`}>Search names and emails</label>
-        <Search id={`${id}-search`} />
-      </div>
-      <div class="field">
-        <label for={`${id}-role`}>Filter by role</label>
+    <search class="filters-line">
+      <Search />
+      {Object.entries(CHOICES).map(([name, { label, values }]) => (
         <select
-          id={`${id}-role`}
-          value={role}
-          onChange={({ currentTarget }) => change({ role: currentTarget.value })}
+          key={name}
+          aria-label={`Filter by ${label}`}
+          value={filter[name] ?? ''}
+          onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value, shown: '' })}
         >
-          <option value="">any</option>
-          {ROLES.map((one) => (
-            <option key={one} value={one}>
-              {one}
+          <option value="">any {label}</option>
+          {Object.entries(values).map(([value, words]) => (
+            <option key={value} value={value}>
+              {words}
             </option>
           ))}
         </select>
-      </div>
-      <div class="field">
-        <label for={`${id}-status`}>Filter by status</label>
-        <select
-          id={`${id}-status`}
-          value={status}
-          onChange={({ currentTarget }) => change({ status: currentTarget.value })}
-        >
-          <option value="">any</option>
-          <option value="active">active</option>
-          <option value="disabled">disabled</option>
-        </select>
-      </div>
+      ))}
     </search>
   )
 }
 
 /** Updates the query when the user stops typing. */
-function Search({ id }: { id: string }) {
+function Search() {
   const [{ search = '' }, changeQuery] = useQuery()
   const [typed, setTyped] = useState(search)
   const sent = useRef(search)
@@ -67,14 +74,17 @@ function Search({ id }: { id: string }) {
     return () => clearTimeout(timer)
   }, [typed])
   return (
-    <input
-      id={id}
-      type="search"
-      maxLength={100}
-      autoComplete="off"
-      spellcheck={false}
-      value={typed}
-      onInput={({ currentTarget }) => setTyped(currentTarget.value)}
-    />
+    <div class="field">
+      <input
+        type="search"
+        aria-label="Search names and emails"
+        placeholder="Name or email"
+        maxLength={100}
+        autoComplete="off"
+        spellcheck={false}
+        value={typed}
+        onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+      />
+    </div>
   )
 }

@@ -1,93 +1,91 @@
-import { useState } from 'preact/hooks'
-import { Section, Title } from '../parts.tsx'
-import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { Title } from '../parts.tsx'
+import { usePages, useRead, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member, Session } from '../routes.ts'
-import { Invitations } from './invitations.tsx'
+import { Invitations, useInvitations } from './invitations.tsx'
 import { Invite } from './invite.tsx'
-import { MemberFilter } from './member-filter.tsx'
+import { MemberFilter, useFilter } from './member-filter.tsx'
 import { MemberTable } from './member-table.tsx'
-import { type NewPassword, NewPasswords } from './new-passwords.tsx'
-import { Notice, type Said } from './notice.tsx'
+import { type Issuing, NewPasswords, useNewPasswords } from './new-passwords.tsx'
 import { asks } from './policy.tsx'
-import { isRole } from './role-select.tsx'
 import { AddServiceAccount } from './service-account.tsx'
 
 export function MembersPage({ session }: { session: Session }) {
-  const reload = useReload()
-  const [passwords, setPasswords] = useState<NewPassword[]>([])
-  const [said, setSaid] = useState<Said | null>(null)
-  /** Replaces the account's previous password. */
-  const show = (password: NewPassword) =>
-    setPasswords((all) => [password, ...all.filter(({ email }) => email !== password.email)])
+  const [{ tab }] = useQuery()
+  const issuing = useNewPasswords()
+  const inviting = useChange()
+  const { data, refetch } = useRead('GET /auth/members', { query: { limit: 1 } })
+  const { data: invitations } = useInvitations()
+  const isOfMembers = tab !== 'invitations'
+  const link = (words: string, to: string, count: number | undefined, isCurrent: boolean) => (
+    <a class="tab" href={to} aria-current={isCurrent ? 'page' : undefined}>
+      {words} <span class="quiet">{count?.toLocaleString()}</span>
+    </a>
+  )
   return (
     <>
-      <Title>Members</Title>
-      <Notice said={said} />
-      <NewPasswords
-        session={session}
-        passwords={passwords}
-        onStored={(stored) => {
-          setPasswords((all) => all.filter((one) => one !== stored))
-          setSaid({ text: `The password for ${stored.name} is no longer shown.` })
-        }}
-      />
-      <MemberList session={session} onPassword={show} />
-      <Invite />
-      <Invitations />
-      <AddServiceAccount
-        onAdded={(password) => {
-          show(password)
-          reload('GET /auth/members')
-        }}
-      />
+      <div class="heading">
+        <Title>Members</Title>
+        <div class="choices">
+          <AddServiceAccount issuing={issuing} />
+          <Invite change={inviting} />
+        </div>
+      </div>
+      <Outcome of={inviting} isOfForm />
+      <NewPasswords session={session} issuing={issuing} />
+      <section class="part" aria-labelledby="list">
+        <h2 class="hidden" id="list">
+          {isOfMembers ? 'All members' : 'Open invitations'}
+        </h2>
+        <nav class="tabs" aria-label="Members and invitations">
+          {link('Members', '/members', data?.total, isOfMembers)}
+          {link('Invitations', '/members?tab=invitations', invitations?.length, !isOfMembers)}
+        </nav>
+        {isOfMembers ? (
+          <MemberList session={session} issuing={issuing} onDeleted={refetch} />
+        ) : (
+          <Invitations />
+        )}
+      </section>
     </>
   )
 }
 
 interface ListProps {
   session: Session
-  onPassword: (password: NewPassword) => void
+  issuing: Issuing
+  onDeleted: () => void
 }
 
-const STATUSES = ['active', 'disabled'] as const
-
-function MemberList({ session, onPassword }: ListProps) {
-  const [query] = useQuery()
-  const { search, role, status } = query
-  const filter = {
-    search: search?.slice(0, 100),
-    role: isRole(role) ? role : undefined,
-    status: STATUSES.find((one) => one === status),
-  }
+function MemberList({ session, issuing, onDeleted }: ListProps) {
+  const filter = useFilter()
   const { pages, first, change, moreButton } = usePages('GET /auth/members', { limit: 50, ...filter })
   const members = pages.flatMap((page) => page.members)
   const total = pages[0]?.total ?? 0
   const policy = useRead('GET /auth/company/security').data?.secondFactor ?? 'optional'
-  const [said, setSaid] = useState<Said | null>(null)
+  const deletion = useChange()
 
-  function replace(changed: Member): void {
-    const edit = (member: Member) => (member.id === changed.id ? changed : member)
-    change((all) => all.map((page) => ({ ...page, members: page.members.map(edit) })))
-  }
-  function remove({ id, name }: Member): void {
+  function edit(id: string, changed?: Member): void {
     change((all) => {
-      const isCounted = all.some(({ members }) => members.some((member) => member.id === id))
+      const isGone = !changed && all.some(({ members }) => members.some((member) => member.id === id))
       return all.map((page) => ({
         ...page,
-        members: page.members.filter((member) => member.id !== id),
-        total: page.total - Number(isCounted),
+        members: page.members.flatMap((member) => (member.id === id ? (changed ?? []) : member)),
+        total: page.total - Number(isGone),
       }))
     })
-    setSaid({ text: `${name} was deleted.` })
+    if (!changed) onDeleted()
   }
+  const shown = members.length
   const isFiltered = Object.values(filter).some(Boolean)
+  const found = `${total ? total.toLocaleString() : 'No'} ${total === 1 ? 'member' : 'members'}${isFiltered ? ` match${total === 1 ? 'es' : ''}` : ''}`
   return (
-    <Section id="members" title="All members" aside={<a href="#invite">Invite people</a>}>
+    <>
       <MemberFilter />
-      <p class="list-count" role="status">
-        {members.length > 0 && countInWords({ total, shown: members.length, isFiltered })}
-        {first.data && members.length === 0 && 'No members match. Change the search or the filters.'}
+      <p class={isFiltered || shown < total ? 'quiet list-count' : 'hidden'}>
+        <span role="status">{first.data && `${found}${shown < total ? `, ${shown} shown` : ''}`}</span>
+        {isFiltered && <a href="/members">Clear filters</a>}
       </p>
       {policy !== 'optional' && (
         <p class="hint">
@@ -96,30 +94,18 @@ function MemberList({ session, onPassword }: ListProps) {
         </p>
       )}
       <Waiting of={first} />
-      <Notice said={said} />
-      {members.length > 0 && (
+      <Outcome of={deletion} isOfForm />
+      {shown > 0 && (
         <MemberTable
           members={members}
-          selfId={session.user.id}
           isAsked={({ kind, role }) => kind === 'person' && asks(policy, role)}
-          onPassword={onPassword}
-          onChanged={replace}
-          onDeleted={remove}
+          session={session}
+          issuing={issuing}
+          deletion={deletion}
+          onChanged={edit}
         />
       )}
       {moreButton('Show more')}
-    </Section>
+    </>
   )
-}
-
-interface Count {
-  total: number
-  shown: number
-  isFiltered: boolean
-}
-
-function countInWords({ total, shown, isFiltered }: Count): string {
-  const members = `${total.toLocaleString()} ${total === 1 ? 'member' : 'members'}`
-  const matching = isFiltered ? `${members} ${total === 1 ? 'matches' : 'match'}` : members
-  return shown < total ? `${matching}, ${shown.toLocaleString()} shown` : matching
 }

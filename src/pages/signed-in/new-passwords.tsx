@@ -1,9 +1,12 @@
+import { useState } from 'preact/hooks'
 import { useLoss } from '../leaving.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Section, Time } from '../parts.tsx'
+import { useReload } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 
 /** A service account's new password. */
-export interface NewPassword {
+interface NewPassword {
   name: string
   email: string
   password: string
@@ -11,52 +14,77 @@ export interface NewPassword {
   previousExpiresAt: string | null
 }
 
-interface Props {
-  session: Session
-  passwords: NewPassword[]
-  onStored: (stored: NewPassword) => void
-}
+export type Issuing = ReturnType<typeof useNewPasswords>
 
 /** Passwords that are shown only once. They stay until the user confirms that they are stored. */
-export function NewPasswords({ session, passwords, onStored }: Props) {
-  const names = passwords.map(({ name }) => name)
-  const loss = `The password for ${names.join(' and ')} is shown only once. Store it first.`
-  useLoss(names.length > 0 ? loss : null)
-  return passwords.map((shown) => (
-    <Section
-      key={shown.password}
-      id={`password-${shown.email}`}
-      title={`Password for ${shown.name}`}
-      hasFocus
-    >
-      <div class="fresh secret">
-        <p>
-          We show this password only once. Store these values in your program's configuration. To sign in, it
-          sends them to <code>POST /api/auth/login</code>.
-        </p>
-        {shown.previousExpiresAt && (
-          <p>
-            The previous password works until <Time at={shown.previousExpiresAt} />.
-          </p>
-        )}
-        <dl class="facts">
-          <dt>Company ID</dt>
-          <dd>
-            <Copied text={session.accessContext.companyId} what="the company ID" />
-          </dd>
-          <dt>Email</dt>
-          <dd>
-            <Copied text={shown.email} what="the email" />
-          </dd>
-          <dt>Password</dt>
-          <dd>
-            <Copied text={shown.password} what="the password" />
-          </dd>
-        </dl>
-        <button type="button" class="primary" onClick={() => onStored(shown)}>
-          I've stored them
-        </button>
-      </div>
-    </Section>
-  ))
+export function useNewPasswords() {
+  const reload = useReload()
+  const change = useChange()
+  const [shown, setShown] = useState<NewPassword[]>([])
+  const names = shown.map(({ name }) => name).join(' and ')
+  const loss = names && `The password for ${names} is shown only once. Store it first.`
+  // Once the request has left, only its response has the password.
+  useLoss(change.isBusy ? 'A new password is on its way, and is shown only once. Wait for it.' : loss || null)
+
+  /** Replaces the account's previous password. */
+  function show(password: NewPassword): void {
+    setShown((all) => [password, ...all.filter(({ email }) => email !== password.email)])
+    reload('GET /auth/members')
+  }
+  const store = (stored: NewPassword) =>
+    change.run(async () => {
+      setShown((all) => all.filter((one) => one !== stored))
+      return `The password for ${stored.name} is no longer shown.`
+    })
+  return { change, shown, show, store }
+}
+
+export function NewPasswords({ session, issuing }: { session: Session; issuing: Issuing }) {
+  return (
+    <>
+      <Outcome of={issuing.change} isOfForm />
+      {issuing.shown.map((shown) => (
+        <Section
+          key={shown.password}
+          id={`password-${shown.email}`}
+          title={`Password for ${shown.name}`}
+          hasFocus
+        >
+          <div class="fresh secret">
+            <p>
+              We show this password only once. Store these values in your program's configuration. To sign in,
+              it sends them to <code>POST /api/auth/login</code>.
+            </p>
+            {shown.previousExpiresAt && (
+              <p>
+                The previous password works until <Time at={shown.previousExpiresAt} />.
+              </p>
+            )}
+            <dl class="facts">
+              <dt>Company ID</dt>
+              <dd>
+                <Copied text={session.accessContext.companyId} what="the company ID" />
+              </dd>
+              <dt>Email</dt>
+              <dd>
+                <Copied text={shown.email} what="the email" />
+              </dd>
+              <dt>Password</dt>
+              <dd>
+                <Copied text={shown.password} what="the password" />
+              </dd>
+            </dl>
+            <button
+              type="button"
+              class="primary"
+              aria-disabled={issuing.change.isBusy}
+              onClick={() => issuing.store(shown)}
+            >
+              I've stored them
+            </button>
+          </div>
+        </Section>
+      ))}
+    </>
+  )
 }

@@ -1,4 +1,6 @@
 import type { ComponentChild } from 'preact'
+import { useRef } from 'preact/hooks'
+import { useIsLosing } from '../leaving.tsx'
 import { Title } from '../parts.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import { Sharing } from '../queries.tsx'
@@ -32,6 +34,11 @@ interface Props extends PageProps {
 
 export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...props }: Props) {
   const { session } = props
+  const shown = useRef<keyof typeof PAGES | 'enrolment' | 'denied'>(path)
+  const isLosing = useIsLosing()
+  // A change of the role or the policy does not take away what a page shows only once.
+  if (!isLosing || shown.current === 'enrolment')
+    shown.current = mustEnroll ? 'enrolment' : mayOpen(path, session) ? path : 'denied'
   return (
     // The key prevents one session's data from showing in a different one.
     <Sharing key={session.session.id}>
@@ -41,12 +48,12 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
             {fault}
           </p>
         )}
-        {mustEnroll ? (
+        {shown.current === 'enrolment' ? (
           <Enrolment session={session} onDone={onEnrolled} />
-        ) : mayOpen(path, session) ? (
-          PAGES[path](props)
-        ) : (
+        ) : shown.current === 'denied' ? (
           <Denied session={session} />
+        ) : (
+          PAGES[shown.current](props)
         )}
         <ProofDialog email={session.user.email} />
       </Shell>

@@ -58,8 +58,9 @@ export function PolicySection({ session }: { session: Session }) {
   return (
     <Section id="policy" title="Two-factor authentication">
       <p class="lead">
-        Without it, a stolen password is enough to sign in. See who has a second factor:{' '}
-        <a href="/members?role=admin&status=active">admins</a>, <a href="/members?status=active">everyone</a>.
+        Without it, a stolen password is enough to sign in. See who has none:{' '}
+        <a href="/members?role=admin&status=active&secondFactor=no">admins</a>,{' '}
+        <a href="/members?status=active&secondFactor=no">everyone</a>.
       </p>
       <Waiting of={loaded} />
       {security && (
@@ -78,10 +79,9 @@ export function PolicySection({ session }: { session: Session }) {
 const MAX_NAMES = 8
 const list = new Intl.ListFormat('en')
 
-/** Searches only the first members, because no filter finds those without a second factor. */
 function useFirstWithout(role?: 'admin') {
-  const { data } = useRead('GET /auth/members', { query: { limit: 100, status: 'active', role } })
-  return data?.members.filter(({ kind, secondFactors }) => kind === 'person' && secondFactors.length === 0)
+  const query = { limit: MAX_NAMES, status: 'active', secondFactor: 'no', role } as const
+  return useRead('GET /auth/members', { query }).data?.members
 }
 
 /** Admins come first. */

@@ -1,7 +1,5 @@
 import { useId, useState } from 'preact/hooks'
-import { CAN, ROLES, type Role } from '../words.ts'
-
-export const isRole = (text: string | undefined): text is Role => ROLES.some((role) => role === text)
+import { CAN, isRole, ROLES } from '../words.ts'
 
 interface Props {
   value?: string

@@ -1,8 +1,8 @@
 import { useId, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Time } from '../parts.tsx'
-import type { Member } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
+import { ListHead } from './list-head.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 
 /** In seconds. */
@@ -13,18 +13,20 @@ const PREVIOUS = [
   [604_800, 'in 7 days'],
 ] as const
 
+const COLUMNS = { Password: undefined, Created: undefined, 'Last used': undefined, Expires: undefined }
+
 /** A service account's active passwords, at most two, and a button to replace the newest. */
-export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps) {
+export function ServicePasswords({ member, issuing }: DetailsProps) {
   const { id, name, email, passwords = [] } = member
   const [isAsked, setAsked] = useState(false)
   const [seconds, setSeconds] = useState(0)
   const headingId = useId()
+  const selectId = useId()
   async function replace(): Promise<void> {
     const body = { previousValidSeconds: seconds }
     const { password, previousExpiresAt } = await call('POST /auth/members/:id/password', { id, body })
     setAsked(false)
-    onPassword({ name, email, password, previousExpiresAt })
-    onChanged(await call('GET /auth/members/:id', { id }))
+    issuing.show({ name, email, password, previousExpiresAt })
   }
   return (
     <div class="member-passwords">
@@ -36,22 +38,51 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
           aria-label={`Replace password for ${name}`}
           onClick={() => {
             setSeconds(0)
+            issuing.change.forget()
             setAsked(true)
           }}
         >
           Replace password
         </button>
       </div>
-      <PasswordTable passwords={passwords} headingId={headingId} />
+      <table class="list" aria-labelledby={headingId}>
+        <ListHead columns={COLUMNS} />
+        <tbody>
+          {passwords.map(({ hint, createdAt, lastUsedAt, expiresAt }) => (
+            <tr key={hint} class="list-row">
+              <th scope="row" class="list-first">
+                {hint === null ? 'Older password' : <code>gsp_…{hint}</code>}
+              </th>
+              <td data-label="Created">{createdAt ? <Time at={createdAt} /> : 'unknown'}</td>
+              <td data-label="Last used">{lastUsedAt ? <Time at={lastUsedAt} isToTheHour /> : 'never'}</td>
+              <td data-label="Expires">{expiresAt ? <Time at={expiresAt} /> : 'never'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
       {isAsked && (
         <Confirm
           title={`Replace password for ${name}?`}
           action="Replace password"
           onConfirm={replace}
           onCancel={() => setAsked(false)}
+          change={issuing.change}
         >
           <p>We show the new password only once.</p>
-          <PreviousSelect seconds={seconds} onChange={setSeconds} />
+          <div class="field">
+            <label for={selectId}>The current password stops working</label>
+            <select
+              id={selectId}
+              value={seconds}
+              onChange={({ currentTarget }) => setSeconds(Number(currentTarget.value))}
+            >
+              {PREVIOUS.map(([value, words]) => (
+                <option key={value} value={value}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </div>
           <p>
             {seconds === 0 ? (
               <>
@@ -71,53 +102,5 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
         </Confirm>
       )}
     </div>
-  )
-}
-
-function PreviousSelect({ seconds, onChange }: { seconds: number; onChange: (seconds: number) => void }) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>The current password stops working</label>
-      <select id={id} value={seconds} onChange={({ currentTarget }) => onChange(Number(currentTarget.value))}>
-        {PREVIOUS.map(([value, words]) => (
-          <option key={value} value={value}>
-            {words}
-          </option>
-        ))}
-      </select>
-    </div>
-  )
-}
-
-interface TableProps {
-  passwords: NonNullable<Member['passwords']>
-  headingId: string
-}
-
-function PasswordTable({ passwords, headingId }: TableProps) {
-  return (
-    <table class="list" aria-labelledby={headingId}>
-      <thead class="list-head">
-        <tr>
-          <th scope="col">Password</th>
-          <th scope="col">Created</th>
-          <th scope="col">Last used</th>
-          <th scope="col">Expires</th>
-        </tr>
-      </thead>
-      <tbody>
-        {passwords.map(({ hint, createdAt, lastUsedAt, expiresAt }) => (
-          <tr key={hint} class="list-row">
-            <th scope="row" class="list-first">
-              {hint === null ? 'Older password' : <code>gsp_…{hint}</code>}
-            </th>
-            <td data-label="Created">{createdAt ? <Time at={createdAt} /> : 'unknown'}</td>
-            <td data-label="Last used">{lastUsedAt ? <Time at={lastUsedAt} isToTheHour /> : 'never'}</td>
-            <td data-label="Expires">{expiresAt ? <Time at={expiresAt} /> : 'never'}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
   )
 }
