@@ -50,7 +50,9 @@ export interface Routes {
   'POST /auth/reauthenticate': Route<typeof signIn.ChallengeReply | null, typeof signIn.ReauthenticateBody>
   'POST /auth/reauthenticate/passkey/options': Route<typeof signIn.PasskeyChallengeReply>
   'PATCH /auth/account': Route<typeof member.AccountReply, typeof member.AccountBody>
+  'GET /auth/email/change': Route<typeof member.EmailChangeReply>
   'POST /auth/email/change': Route<null, typeof member.EmailChangeBody>
+  'DELETE /auth/email/change': Route<null>
   'POST /auth/password/change': Route<null, typeof member.PasswordChangeBody>
   'GET /auth/second-factors': Route<typeof factor.FactorsReply>
   'POST /auth/second-factors/mail-code': Route<null, typeof factor.MailCodeBody>

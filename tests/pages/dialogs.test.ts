@@ -20,6 +20,12 @@ async function expectClosed(page: Page, button: string): Promise<void> {
   await page.getByRole('button', { name: button, exact: true }).and(page.locator(':focus')).waitFor()
 }
 
+/** The dialog is gone, and the result has the focus. */
+async function expectSaid(page: Page, text: string): Promise<void> {
+  await page.locator('dialog').waitFor({ state: 'detached' })
+  await page.locator('.done:focus', { hasText: text }).waitFor()
+}
+
 const PASSWORD_FIELD = 'input[name=password]'
 const CANCEL = 'button:text-is("Cancel")'
 
@@ -83,18 +89,24 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await page.locator('.list-row', { hasText: colleague.email }).getByText('disabled').waitFor()
 
   await go(page, 'Company')
-  await page.getByRole('textbox', { name: 'Handle' }).fill('renamed-1234')
-  await openDialog(page, 'Save handle', CANCEL)
+  await openDialog(page, 'Change handle', 'input[name=handle]')
   await keyboard.press('Escape')
-  await expectClosed(page, 'Save handle')
+  await expectClosed(page, 'Change handle')
+  await openDialog(page, 'Change name', 'input[name=name]')
+  await keyboard.press('Enter')
+  await expectSaid(page, 'Name saved.')
   await openDialog(page, 'End all sessions…', CANCEL)
   await keyboard.press('Shift+Tab')
   await keyboard.press('Enter')
-  await say(page, 'All other sessions have ended.')
-  await page.getByRole('radio', { name: 'Required for everyone' }).press('Space')
-  await openDialog(page, 'Save policy', 'button:text-is("Require a second factor")')
-  await keyboard.press('Tab')
+  await expectSaid(page, 'All other sessions have ended.')
+  await openDialog(page, 'Change policy', 'input[value=optional]')
+  await keyboard.press('ArrowDown')
+  await keyboard.press('Escape')
+  await expectClosed(page, 'Change policy')
+  await openDialog(page, 'Change policy', 'input[value=optional]')
+  await keyboard.press('ArrowDown')
   await keyboard.press('Enter')
-  await expectClosed(page, 'Save policy')
+  await expectSaid(page, 'Saved. It takes effect immediately')
+  await heading(page, 'Company')
   expect(await tracesIn(page)).not.toContain(PASSWORD)
 })

@@ -18,11 +18,15 @@ async function openAs(person: Person, home?: string) {
   return opened
 }
 
-async function choose(page: Page, setting: string): Promise<void> {
+/** Chooses a policy in the dialog, which says what it does. */
+async function choose(page: Page, setting: string, effect: string): Promise<void> {
   await go(page, 'Company')
+  await press(page, 'Change policy')
   await page.getByRole('radio', { name: setting }).check()
-  await press(page, 'Save policy')
+  await page.getByRole('dialog').getByRole('status').getByText(effect).waitFor()
 }
+const STRICTER = 'This takes effect immediately'
+const LOOSER = 'A stolen password is then enough to sign in'
 
 test('members are blocked at their next click until they add a factor (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
@@ -31,23 +35,22 @@ test('members are blocked at their next click until they add a factor (ASVS 6.3.
   await go(held, 'Account')
   const { page } = await openAs(admin)
 
-  await go(page, 'Company')
+  await choose(page, 'Required for everyone', STRICTER)
   await say(page, "3 people don't have one yet, and must add one before they continue. You are one of them.")
-  await choose(page, 'Required for everyone')
-  const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
-  await dialog.getByText("3 people don't have one yet").waitFor()
-  await press(dialog, 'Cancel')
+  await press(page, 'Cancel')
   // An unconfirmed choice is neither kept nor saved.
-  const optional = page.getByRole('radio', { name: 'Optional', checked: true })
-  await optional.waitFor()
+  const row = page.getByRole('region', { name: 'Two-factor authentication' }).locator('dd')
+  await row.getByText('Optional').waitFor()
   await page.reload()
-  await optional.waitFor()
-  await choose(page, 'Required for everyone')
-  await press(dialog, 'Require a second factor')
-  await say(page, 'Saved. It takes effect immediately')
+  await row.getByText('Optional').waitFor()
+  await choose(page, 'Required for everyone', STRICTER)
+  await press(page, 'Require a second factor')
+  await page.locator('.done:focus', { hasText: 'Saved. It takes effect immediately' }).waitFor()
+  await row.getByText('Required for everyone').waitFor()
 
   // This page was open the whole time, and its sign-in is no longer recent.
   service.clock.advance(16 * 60)
+  await press(held, 'Change name')
   await submit(held, { Name: 'Bob of Held' }, 'Save name')
   await heading(held, HELD)
   expect(await held.getByRole('navigation').count()).toBe(0)
@@ -79,8 +82,8 @@ test('blocked tabs continue together, and lists show who lacks a factor', async 
   const admin = await service.addCompany()
   const [asked, viewer] = [await service.addUser(admin, 'admin'), await service.addUser(admin)]
   const { page, context } = await openAs(admin)
-  await choose(page, 'Required for admins')
-  await press(page.getByRole('dialog'), 'Require a second factor')
+  await choose(page, 'Required for admins', STRICTER)
+  await press(page, 'Require a second factor')
   await say(page, 'Saved.')
   const second = await context.newPage()
   await second.goto('/members')
@@ -107,12 +110,11 @@ test('blocked tabs continue together, and lists show who lacks a factor', async 
   await row(asked).waitFor()
 
   // A less strict policy asks, too.
-  await choose(page, 'Optional')
-  const dialog = page.getByRole('dialog', { name: 'Make two-factor authentication optional?' })
-  await press(dialog, 'Cancel')
-  expect(await page.getByRole('radio', { name: 'Required for admins' }).isChecked()).toBe(true)
-  await choose(page, 'Optional')
-  await press(dialog, 'Loosen policy')
+  await choose(page, 'Optional', LOOSER)
+  await press(page, 'Cancel')
+  await say(page, 'Required for admins')
+  await choose(page, 'Optional', LOOSER)
+  await press(page, 'Loosen policy')
   await say(page, 'Saved.')
 })
 
@@ -150,7 +152,7 @@ test("an admin resets a member's second factors by link (ASVS 6.4.4, 6.4.6, 6.5.
   await say(page, 'Reset. A link to choose a new password is on its way.')
   await row.getByText('none').waitFor()
 
-  await press(atMember, 'Save name')
+  await press(atMember, 'Change name', 'Save name')
   await say(atMember, 'An admin of your company ended this session.')
   await openMailed(atMember, member.email)
   await submit(atMember, { 'New password': 'another correct horse' }, 'Change password')

@@ -34,7 +34,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   const name = '<b>Ada’s</b> laptop'
   await proveMailbox(page)
   await press(page, 'Add a passkey')
-  const first = page.getByRole('region', { name: 'Add your second factor' })
+  const first = page.getByRole('dialog', { name: 'Add a passkey' })
   expect(await first.getByLabel('Name').inputValue()).toBe('Chrome on Linux')
   await type(first.getByLabel('Name'), name)
   await press(page, 'Create passkey')
@@ -218,6 +218,7 @@ test('recovery codes can be replaced and downloaded', async () => {
   const { recoveryCodes } = await addApp(page)
   await press(page, 'Create new codes', 'Replace the codes')
   await page.locator('.codes').waitFor()
+  await say(page, 'The codes that you stored before no longer work.')
   const renewed = await page.locator('.codes code').allTextContents()
   expect(renewed).not.toEqual(expect.arrayContaining(recoveryCodes.slice(0, 1)))
   const [file] = await Promise.all([page.waitForEvent('download'), press(page, 'Download')])
@@ -235,6 +236,7 @@ test('a late change requires password and second factor, or only a passkey (ASVS
   const dialog = page.getByRole('dialog', { name: "Confirm it's you" })
   const change = async (newEmail: string) => {
     service.clock.advance(16 * 60)
+    await press(page, 'Change email')
     await submit(page, { 'New email': newEmail }, 'Email me a link')
   }
 

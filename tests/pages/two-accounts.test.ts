@@ -64,6 +64,7 @@ test('a tab hides its company once a different company signs in', async () => {
   await page.route('**/*', (route) => route.abort())
   await second.goto('/account')
   await company(second, 'Beta')
+  await press(second, 'Change name')
   await submit(second, { Name: 'Renamed' }, 'Save name')
   await second.getByText('Name saved.').waitFor()
   await expect.poll(() => page.getByText('Alpha').count()).toBe(0)

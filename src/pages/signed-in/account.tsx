@@ -3,62 +3,104 @@ import { Field, Form, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
-import type { Session } from '../routes.ts'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
-import { EmailSection } from './email-section.tsx'
+import { EmailSetting } from './email-setting.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
+import { Setting } from './setting.tsx'
 import type { PageProps } from './shell.tsx'
 import { UsedRecoveryCode } from './used-recovery-code.tsx'
 
-/** The user's own permissions, name, email, password, second factors, and sessions. */
+/** The user's own name, email, password, permissions, second factors, and sessions. */
 export function Account({ session, onChanged, onRecovered }: PageProps) {
-  const { user } = session
+  const { user, permissions, accessContext } = session
   const reload = useReload()
   return (
     <>
       <Title>Your account</Title>
       {onRecovered && <UsedRecoveryCode onClose={onRecovered} />}
-      <Rights session={session} />
-      <Section id="name" title="Your name">
-        <Form
-          action="Save name"
-          onSubmit={async ({ name }) => {
-            const changed = await call('PATCH /auth/account', { body: { name } })
-            onChanged({ ...session, user: { ...user, name: changed.name } })
-            return 'Name saved.'
-          }}
-        >
-          {(faults) => (
-            <Field label="Name" name="name" autoComplete="name" value={user.name} error={faults['name']} />
-          )}
-        </Form>
-      </Section>
-      <EmailSection email={user.email} />
-      <Section id="password" title="Password">
-        <p class="lead">Changing your password signs you out everywhere else.</p>
-        <Form
-          action="Change password"
-          onSubmit={async ({ currentPassword, newPassword }) => {
-            await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
-            reload('GET /auth/sessions')
-            return "Password changed. You're signed out everywhere else."
-          }}
-        >
-          {(faults) => (
-            <>
-              <Username email={user.email} />
-              <Field
-                label="Current password"
-                name="currentPassword"
-                type="password"
-                autoComplete="current-password"
-                error={faults['currentPassword']}
-              />
-              <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
-            </>
-          )}
-        </Form>
+      <Section id="profile" title="Profile">
+        <dl class="settings">
+          <Setting label="Name" value={user.name}>
+            {(form) => (
+              <Form
+                {...form}
+                action="Save name"
+                onSubmit={async ({ name }) => {
+                  const changed = await call('PATCH /auth/account', { body: { name } })
+                  onChanged({ ...session, user: { ...user, name: changed.name } })
+                  return 'Name saved.'
+                }}
+              >
+                {(faults) => (
+                  <Field
+                    label="Name"
+                    name="name"
+                    autoComplete="name"
+                    value={user.name}
+                    hasFocus
+                    error={faults['name']}
+                  />
+                )}
+              </Form>
+            )}
+          </Setting>
+          <EmailSetting email={user.email} />
+          <Setting
+            label="Password"
+            value={<span class="quiet">Changing it signs you out everywhere else.</span>}
+          >
+            {(form) => (
+              <Form
+                {...form}
+                action="Save password"
+                onSubmit={async ({ currentPassword, newPassword }) => {
+                  await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
+                  reload('GET /auth/sessions')
+                  return "Password changed. You're signed out everywhere else."
+                }}
+              >
+                {(faults) => (
+                  <>
+                    <Username email={user.email} />
+                    <Field
+                      label="Current password"
+                      name="currentPassword"
+                      type="password"
+                      autoComplete="current-password"
+                      hasFocus
+                      error={faults['currentPassword']}
+                    />
+                    <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
+                  </>
+                )}
+              </Form>
+            )}
+          </Setting>
+          <Setting
+            label="Company"
+            value={
+              <>
+                {accessContext.companyName}{' '}
+                <Copied text={accessContext.companyHandle ?? accessContext.companyId} what="the handle" />
+              </>
+            }
+          />
+          <Setting
+            label="Role"
+            value={
+              <details>
+                <summary>
+                  {user.role} <span class="quiet">{CAN[user.role as Role]}</span>
+                </summary>
+                <p class="quiet">
+                  You can {LIST.format(permissions.map((permission) => MAY[permission] ?? permission))}.
+                  Assignments: {LIST.format(accessContext.assignments) || 'none'}.
+                </p>
+              </details>
+            }
+          />
+        </dl>
       </Section>
       <SecondFactorSection session={session} onAdded={onRecovered} />
       <OwnSessionList />
@@ -66,37 +108,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
   )
 }
 
-function Rights({ session: { user, permissions, accessContext } }: { session: Session }) {
-  return (
-    <Section id="rights" title={user.name}>
-      <p class="lead">{user.email}</p>
-      <dl class="facts">
-        <dt>Company</dt>
-        <dd>{accessContext.companyName}</dd>
-        <dt>Handle</dt>
-        <dd>
-          <Copied text={accessContext.companyHandle ?? accessContext.companyId} what="the handle" />
-          <p class="quiet">Enter it to sign in on a new device.</p>
-        </dd>
-        <dt>Role</dt>
-        <dd>
-          {user.role}
-          <p class="quiet">{CAN[user.role as Role]}</p>
-        </dd>
-        <dt>Assignments</dt>
-        <dd>{accessContext.assignments.join(', ') || 'none'}</dd>
-        <dt>Permissions</dt>
-        <dd>
-          <ul class="plain">
-            {permissions.map((permission) => (
-              <li key={permission}>{MAY[permission] ?? permission}</li>
-            ))}
-          </ul>
-        </dd>
-      </dl>
-    </Section>
-  )
-}
+const LIST = new Intl.ListFormat('en')
 
 /** The browser and its system, or a program's full user agent. */
 function nameOf(userAgent: string | null): string {
@@ -117,13 +129,27 @@ function OwnSessionList() {
       } finally {
         loaded.refetch()
       }
+      return ids.length > 1 ? `${ids.length} sessions ended.` : 'Session ended.'
     })
 
   return (
-    <Section id="sessions" title="Sessions">
-      <p class="lead">
-        Places where you're signed in. If you don't recognize one, end it and change your password.
-      </p>
+    <Section
+      id="sessions"
+      title="Sessions"
+      aside={
+        others.length > 1 && (
+          <button
+            type="button"
+            class="small"
+            aria-disabled={isBusy}
+            onClick={() => end(others.map(({ id }) => id))}
+          >
+            End {others.length} other sessions
+          </button>
+        )
+      }
+    >
+      <p class="lead">If you don't recognize a session, end it and change your password.</p>
       <Outcome of={change} />
       <Waiting of={loaded} />
       {loaded.data && (
@@ -149,11 +175,6 @@ function OwnSessionList() {
             </li>
           ))}
         </ul>
-      )}
-      {others.length > 1 && (
-        <button type="button" aria-disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
-          End {others.length} other sessions
-        </button>
       )}
     </Section>
   )

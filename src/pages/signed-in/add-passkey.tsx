@@ -1,44 +1,48 @@
 import { useEffect, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
-import { StepTitle } from '../parts.tsx'
+import type { Change } from '../outcome.tsx'
 import { makePasskey, stopAsking } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
 import { browserNameOf } from './browser-name.ts'
+import type { keepCodes } from './recovery-codes.tsx'
 
-interface Props {
-  mailCode: string | undefined
-  onAdded: (recoveryCodes: string[] | undefined) => void
-  onRefused: (error: unknown) => never
+/** A form in the dialog. `add` returns what was done, unless the emailed code shows an error. */
+export interface Step {
+  change: Change
   onCancel: () => void
+  add: (request: Parameters<typeof keepCodes>[1]) => Promise<string | undefined>
 }
 
 /** Creates a passkey in the browser's dialog, then adds it. */
-export function AddPasskey({ mailCode, onAdded, onRefused, onCancel }: Props) {
+export function AddPasskey({ mailCode, add, ...form }: Step & { mailCode: string | undefined }) {
   const [isCancelled, setCancelled] = useState(false)
   useEffect(() => stopAsking, [])
 
-  async function add({ name }: Values): Promise<void> {
+  async function create({ name }: Values): Promise<string | undefined> {
     setCancelled(false)
     const { passkeyOptions } = await call('POST /auth/second-factors/passkeys/options')
     const response = await makePasskey(passkeyOptions)
-    if (!response) return setCancelled(true)
+    if (!response) {
+      setCancelled(true)
+      return
+    }
     const body = { response, name, mailCode }
-    const { recoveryCodes } = await call('POST /auth/second-factors/passkeys', { body }).catch(onRefused)
-    passkeyMark.set(true)
-    onAdded(recoveryCodes)
+    const done = await add(call('POST /auth/second-factors/passkeys', { body }))
+    if (done) passkeyMark.set(true)
+    return done
   }
 
   return (
-    <div class="step">
-      <StepTitle>Add a passkey</StepTitle>
-      <Form action="Create passkey" onSubmit={add} onCancel={onCancel}>
+    <>
+      <Form {...form} action="Create passkey" onSubmit={create}>
         {(faults) => (
           <Field
             label="Name"
             name="name"
             value={browserNameOf(navigator.userAgent) ?? 'My device'}
             hint="Helps you recognize it in the list."
+            hasFocus
             error={faults['name']}
           />
         )}
@@ -46,6 +50,6 @@ export function AddPasskey({ mailCode, onAdded, onRefused, onCancel }: Props) {
       <p role="status" class="quiet">
         {isCancelled && 'No passkey was created.'}
       </p>
-    </div>
+    </>
   )
 }

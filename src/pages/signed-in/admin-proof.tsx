@@ -10,7 +10,8 @@ interface Asked {
   cancel: () => void
 }
 
-const needsCode = (error: unknown) => error instanceof ApiError && error.fields['mailCode'] !== undefined
+export const needsMailCode = (error: unknown) =>
+  error instanceof ApiError && error.fields['mailCode'] !== undefined
 
 /** Asks an admin without a second factor for an emailed code before someone becomes an admin. */
 export function useAdminProof() {
@@ -22,7 +23,7 @@ export function useAdminProof() {
     change: (mailCode?: string) => Promise<Result>,
   ): Promise<Result> {
     return await change().catch(async (error: unknown) => {
-      if (!needsCode(error)) throw error
+      if (!needsMailCode(error)) throw error
       const { promise, resolve, reject } = Promise.withResolvers<Result>()
       setAsked({
         whom,
@@ -31,7 +32,7 @@ export function useAdminProof() {
             resolve(await change(mailCode))
           } catch (fault) {
             // The form of the code shows what is wrong with it.
-            if (needsCode(fault)) throw fault
+            if (needsMailCode(fault)) throw fault
             reject(fault)
           }
           setAsked(null)

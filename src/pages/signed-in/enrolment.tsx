@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { Section, Title } from '../parts.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
+import { Section, StepTitle, Title } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
-import type { NewAuthenticator, SecondFactors, Session } from '../routes.ts'
+import type { NewAuthenticator, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
-import { RecoveryCodes } from './recovery-codes.tsx'
 
 interface Props {
   session: Session
@@ -17,10 +17,11 @@ interface Props {
 /** Replaces all pages for members who must add or use a second factor first. */
 export function Enrolment({ session, onDone }: Props) {
   const loaded = useRead('GET /auth/second-factors')
-  const [codes, setCodes] = useState<string[] | null>(null)
+  const change = useChange()
+  const { email } = session.user
   // What was loaded before can be from a time without the requirement.
-  const value = loaded.isFetchedAfterMount ? loaded.data : undefined
-  const isOver = value?.enrolmentRequired === false
+  const factors = loaded.isFetchedAfterMount ? loaded.data : undefined
+  const isOver = factors?.enrolmentRequired === false
   useEffect(() => {
     // Done in a different tab, or the policy changed.
     if (isOver) onDone()
@@ -28,46 +29,40 @@ export function Enrolment({ session, onDone }: Props) {
 
   return (
     <>
-      <Title>{codes ? 'Second factor added' : 'Your company requires a second factor'}</Title>
+      <Title>Your company requires a second factor</Title>
       <Waiting of={loaded} />
-      {codes && (
-        <Section id="added" title="Second factor added">
-          <RecoveryCodes codes={codes} session={session} onStored={onDone} />
+      {!factors || isOver ? null : factors.secondFactors.length > 0 ? (
+        <Section id="prove" title="Confirm it's you">
+          <p class="lead">To continue, use your second factor.</p>
+          <ProofSteps email={email} onProven={onDone} />
+        </Section>
+      ) : (
+        <Section id="add" title="Add your second factor">
+          <p class="lead">You'll use it each time you sign in. You can add more later.</p>
+          <Outcome of={change} isOfForm />
+          <AddFirst
+            email={email}
+            needsMailCode={factors.mailCodeRequired}
+            change={change}
+            onStale={loaded.refetch}
+            onAdded={onDone}
+          />
         </Section>
       )}
-      {!codes && value?.enrolmentRequired && step(value)}
     </>
   )
-
-  function step({ secondFactors, mailCodeRequired }: SecondFactors) {
-    const { email } = session.user
-    if (secondFactors.length === 0)
-      return (
-        <AddFirst
-          email={email}
-          needsMailCode={mailCodeRequired}
-          onStale={loaded.refetch}
-          onAdded={(first) => (first ? setCodes(first) : onDone())}
-        />
-      )
-    return (
-      <Section id="prove" title="Confirm it's you">
-        <p class="lead">To continue, use your second factor.</p>
-        <ProofSteps email={email} onProven={onDone} />
-      </Section>
-    )
-  }
 }
 
 interface AddFirstProps {
   email: string
   needsMailCode: boolean
+  change: Change
   onStale: () => void
-  onAdded: (recoveryCodes: string[] | undefined) => void
+  onAdded: () => void
 }
 
 /** Adds a member's first second factor, after an emailed code. */
-export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstProps) {
+export function AddFirst({ email, needsMailCode, change, onStale, onAdded }: AddFirstProps) {
   const [proof, setProof] = useState<{ mailCode: string; begun: NewAuthenticator } | null>(null)
   const [fault, setFault] = useState<string | undefined>()
 
@@ -76,29 +71,27 @@ export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstPro
     setProof({ mailCode, begun: await call('POST /auth/second-factors/totp', { body: { mailCode } }) })
   }
   /** If the code has expired in the meantime, the error shows at its field. */
-  function refuse(error: unknown): never {
-    if (error instanceof ApiError && error.fields['mailCode']) {
-      setFault(
-        `${error.fields['mailCode']}. If your device already created a passkey, create it again: the new one replaces it`,
-      )
-      setProof(null)
-    }
-    throw error
+  function refuse(error: unknown): boolean {
+    if (!(error instanceof ApiError && error.fields['mailCode'])) return false
+    setFault(
+      `${error.fields['mailCode']}. If your device already created a passkey, create it again: the new one replaces it`,
+    )
+    setProof(null)
+    return true
   }
   if (needsMailCode && !proof)
     return (
-      <Section id="mailbox" title="Add your first second factor">
-        <p class="lead">
-          Enter a code that we email to <strong>{email}</strong>. A stolen password isn't enough to add a
-          second factor.
+      <>
+        <p>
+          To add one, enter a code that we email to <strong>{email}</strong>.
         </p>
         <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={prove} />
-      </Section>
+      </>
     )
   return (
-    <Section id="add" title="Add your second factor" hasFocus={proof !== null}>
-      <p class="lead">You'll use it each time you sign in. You can add more later.</p>
-      <AddFactor {...proof} onAdded={onAdded} onRefused={refuse} />
-    </Section>
+    <>
+      {proof && <StepTitle>Choose your second factor</StepTitle>}
+      <AddFactor {...proof} isFirst change={change} onAdded={onAdded} onRefused={refuse} />
+    </>
   )
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import type { Change } from '../outcome.tsx'
 import { Time } from '../parts.tsx'
 import type { SecondFactors } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
@@ -11,33 +12,27 @@ export const KINDS: Record<Factor['kind'], string> = { passkey: 'passkey', totp:
 
 interface Props {
   factors: SecondFactors
-  onBegin: () => void
+  change: Change
   onRemoved: () => void
   /** The recovery codes that are left. */
   children: ComponentChildren
 }
 
 /** A member's second factors, each with a button to remove it. */
-export function FactorList({ factors: { secondFactors, required }, onBegin, onRemoved, children }: Props) {
+export function FactorList({ factors: { secondFactors, required }, change, onRemoved, children }: Props) {
   const [leaving, setLeaving] = useState<string | null>(null)
   const isLast = secondFactors.length === 1
   const chosen = secondFactors.find(({ id }) => id === leaving)
-  async function remove(id: string): Promise<void> {
+  async function remove(id: string): Promise<string> {
     await call('DELETE /auth/second-factors/:id', { id })
     setLeaving(null)
     onRemoved()
+    return "Second factor removed. You're signed out everywhere else."
   }
   function begin(id: string): void {
-    onBegin()
+    change.forget()
     setLeaving(id)
   }
-
-  if (secondFactors.length === 0)
-    return (
-      <p class="empty">
-        No second factors yet. Add one, so that a stolen password isn't enough to sign in as you.
-      </p>
-    )
   return (
     <>
       <ul class="sessions">
@@ -67,6 +62,7 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
           action={`Remove ${chosen.name}`}
           onConfirm={() => remove(chosen.id)}
           onCancel={() => setLeaving(null)}
+          change={change}
         >
           {isLast
             ? 'A stolen password will be enough to sign in as you. Your recovery codes stop working too.'

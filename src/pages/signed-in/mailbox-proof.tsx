@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
-import { Outcome, useChange } from '../outcome.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton } from '../parts.tsx'
 
 interface Props {
@@ -11,64 +11,64 @@ interface Props {
   fault?: string | undefined
   /** A code is no longer needed: a different tab added a factor. */
   onStale: () => void
-  onGiven: (code: string) => Promise<void> | void
+  onGiven: (code: string) => Promise<unknown>
+  /** The parent's, if it says what the code has changed. */
+  change?: Change
+  onCancel?: () => void
 }
 
 /** Emails a code and passes it on. The receiver checks it. */
-export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
-  const [mailed, setMailed] = useState(0)
+export function MailboxProof({ use, fault, onStale, onGiven, change, onCancel }: Props) {
   const [hasCode, setHasCode] = useState(false)
-  const change = useChange()
-  const { run, isBusy } = change
+  const mailing = useChange()
+  const { run, isBusy, turn: mailed } = mailing
   const mail = () =>
     run(async () => {
       await call('POST /auth/second-factors/mail-code', { body: { for: use } }).catch((error: unknown) => {
         if (error instanceof ApiError && error.code === 'permission_denied') onStale()
         throw error
       })
-      setMailed(mailed + 1)
+      return `We've emailed you a ${mailed > 0 ? 'new ' : ''}code. It works for 10 minutes.`
     })
 
-  async function take({ mailCode }: Values): Promise<void> {
+  async function take({ mailCode }: Values): Promise<unknown> {
     const fields = { mailCode: 'must be the eight digits from the email' }
     // Digits of any script, with any separators: the service normalizes the code.
     if (mailCode.match(/\p{Nd}/gu)?.length !== 8)
       throw new ApiError('invalid_request', "That's not a code. Enter the eight digits from the email.", {
         fields,
       })
-    await onGiven(mailCode.trim())
+    return await onGiven(mailCode.trim())
   }
 
-  if (mailed === 0 && fault === undefined && !hasCode)
-    return (
-      <>
-        <Outcome of={change} />
+  const isAsked = mailed > 0 || fault !== undefined || hasCode
+  return (
+    <>
+      <Outcome of={mailing} />
+      {isAsked ? (
+        <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me a new code" change={change}>
+          {(faults) => (
+            <Field
+              label="Code from the email"
+              name="mailCode"
+              autoComplete="one-time-code"
+              isNumeric
+              hasFocus
+              error={faults['mailCode'] ?? (mailed === 0 ? fault : undefined)}
+            />
+          )}
+        </Form>
+      ) : (
         <button type="button" class="primary" aria-disabled={isBusy} onClick={mail}>
           {isBusy ? 'One moment…' : 'Email me a code'}
         </button>
+      )}
+      {(!isAsked || onCancel) && (
         <p class="links">
-          <LinkButton onClick={() => setHasCode(true)}>I already have a code</LinkButton>
+          {!isAsked && <LinkButton onClick={() => setHasCode(true)}>I already have a code</LinkButton>}
+          {onCancel && <LinkButton onClick={onCancel}>Cancel</LinkButton>}
         </p>
-      </>
-    )
-  return (
-    <>
-      <Outcome of={change} />
-      <p role="status" class="done">
-        {mailed > 0 && `We've emailed you a ${mailed > 1 ? 'new ' : ''}code. It works for 10 minutes.`}
-      </p>
-      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me a new code">
-        {(faults) => (
-          <Field
-            label="Code from the email"
-            name="mailCode"
-            autoComplete="one-time-code"
-            isNumeric
-            hasFocus
-            error={faults['mailCode'] ?? (mailed === 0 ? fault : undefined)}
-          />
-        )}
-      </Form>
+      )}
     </>
   )
 }

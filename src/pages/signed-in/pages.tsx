@@ -12,6 +12,7 @@ import { Developer } from './developer.tsx'
 import { Enrolment } from './enrolment.tsx'
 import { MembersPage } from './members.tsx'
 import { ProofDialog } from './proof-dialog.tsx'
+import { CodesFirst } from './recovery-codes.tsx'
 import { type PageProps, Shell } from './shell.tsx'
 
 /** The pages behind sign-in. The browser loads them while the user signs in. */
@@ -48,13 +49,15 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
             {fault}
           </p>
         )}
-        {shown.current === 'enrolment' ? (
-          <Enrolment session={session} onDone={onEnrolled} />
-        ) : shown.current === 'denied' ? (
-          <Denied session={session} />
-        ) : (
-          PAGES[shown.current](props)
-        )}
+        <CodesFirst session={session} path={path}>
+          {shown.current === 'enrolment' ? (
+            <Enrolment session={session} onDone={onEnrolled} />
+          ) : shown.current === 'denied' ? (
+            <Denied session={session} />
+          ) : (
+            PAGES[shown.current](props)
+          )}
+        </CodesFirst>
         <ProofDialog email={session.user.email} />
       </Shell>
     </Sharing>

@@ -1,38 +1,27 @@
 import { useQueryClient } from '@tanstack/preact-query'
-import { useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Form, type Values } from '../form.tsx'
-import { Dialog, Section } from '../parts.tsx'
+import { Form } from '../form.tsx'
+import type { Change } from '../outcome.tsx'
+import { Section } from '../parts.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
+import { Setting } from './setting.tsx'
 
 type Policy = Security['secondFactor']
 
+const TITLES: Record<Policy, string> = {
+  optional: 'Optional',
+  admins: 'Required for admins',
+  everyone: 'Required for everyone',
+}
+const MEANS: Record<Policy, string> = {
+  optional: 'Members can add a second factor under Account.',
+  admins: 'Everyone with the admin role, who can change members, secrets, and these settings.',
+  everyone: 'Every person in the company. Service accounts are exempt.',
+}
 /** From least to most strict. */
-const CHOICES: { policy: Policy; title: string; means: string; ask: string; loosen: string }[] = [
-  {
-    policy: 'optional',
-    title: 'Optional',
-    means: 'Members can add a second factor under Account.',
-    ask: '',
-    loosen: 'Make two-factor authentication optional?',
-  },
-  {
-    policy: 'admins',
-    title: 'Required for admins',
-    means: 'Everyone with the admin role, who can change members, secrets, and these settings.',
-    ask: 'Require two-factor authentication for admins?',
-    loosen: 'Require two-factor authentication only for admins?',
-  },
-  {
-    policy: 'everyone',
-    title: 'Required for everyone',
-    means: 'Every person in the company. Service accounts are exempt.',
-    ask: 'Require two-factor authentication for everyone?',
-    loosen: '',
-  },
-]
-const strictnessOf = (policy: Policy) => CHOICES.findIndex((choice) => choice.policy === policy)
+const POLICIES = Object.keys(TITLES) as Policy[]
 
 /** Whether the policy requires a second factor for this role. */
 export function asks(policy: Policy, role: string): boolean {
@@ -41,20 +30,8 @@ export function asks(policy: Policy, role: string): boolean {
 
 /** The company's second-factor policy. */
 export function PolicySection({ session }: { session: Session }) {
-  const client = useQueryClient()
   const loaded = useRead('GET /auth/company/security')
-  const own = useRead('GET /auth/second-factors')
-  const [isSaved, setSaved] = useState(false)
   const { data: security } = loaded
-  const isWithout = own.data?.secondFactors.length === 0
-  const isSelf = (policy: Policy) => isWithout && asks(policy, session.user.role)
-  async function show(saved: Security): Promise<void> {
-    const { queryKey } = reading('GET /auth/company/security')
-    // Its response can lack the change.
-    await client.cancelQueries({ queryKey })
-    client.setQueryData(queryKey, saved)
-    setSaved(true)
-  }
   return (
     <Section id="policy" title="Two-factor authentication">
       <p class="lead">
@@ -66,12 +43,21 @@ export function PolicySection({ session }: { session: Session }) {
       {security && (
         <>
           <Without count={security.concerned.everyone} />
-          <PolicyForm key={security.secondFactor} security={security} isSelf={isSelf} onSaved={show} />
+          <dl class="settings">
+            <Setting
+              label="Policy"
+              value={
+                <>
+                  {TITLES[security.secondFactor]}
+                  <p class="quiet">{MEANS[security.secondFactor]}</p>
+                </>
+              }
+            >
+              {(form) => <PolicyForm {...form} security={security} session={session} />}
+            </Setting>
+          </dl>
         </>
       )}
-      <p role="status" class="done">
-        {isSaved && "Saved. It takes effect immediately, and we've emailed your admins."}
-      </p>
     </Section>
   )
 }
@@ -101,43 +87,55 @@ function Without({ count }: { count: number }) {
 
 interface FormProps {
   security: Security
-  isSelf: (policy: Policy) => boolean
-  onSaved: (security: Security) => Promise<void>
+  session: Session
+  change: Change
+  onCancel: () => void
 }
 
-function PolicyForm({ security, isSelf, onSaved }: FormProps) {
+/** Says what a stricter or less strict policy does before it is saved. */
+function PolicyForm({ security, session, ...form }: FormProps) {
   const { secondFactor: current, concerned } = security
-  const choices = useRef<HTMLFieldSetElement>(null)
-  /** A policy that waits for confirmation. */
-  const [chosen, setChosen] = useState<Policy | null>(null)
+  const client = useQueryClient()
+  const own = useRead('GET /auth/second-factors')
+  const [chosen, setChosen] = useState(current)
+  const isWithout = own.data?.secondFactors.length === 0
+  const isSelf = (policy: Policy) => isWithout && asks(policy, session.user.role)
+  const stricter = POLICIES.indexOf(chosen) - POLICIES.indexOf(current)
 
-  async function change(secondFactor: Policy): Promise<void> {
-    await onSaved(await call('PATCH /auth/company/security', { body: { secondFactor } }))
-  }
-  async function choose({ policy }: Values): Promise<void> {
-    const found = CHOICES.find((choice) => choice.policy === policy)?.policy ?? current
-    if (found === current) await change(found)
-    else setChosen(found)
-  }
-
-  /** A policy that was not confirmed does not stay selected. */
-  function leave(): void {
-    setChosen(null)
-    choices.current?.form?.reset()
+  async function save(): Promise<string> {
+    if (chosen === current) return 'No changes to save.'
+    const saved = await call('PATCH /auth/company/security', { body: { secondFactor: chosen } })
+    const { queryKey } = reading('GET /auth/company/security')
+    // Its response can lack the change.
+    await client.cancelQueries({ queryKey })
+    client.setQueryData(queryKey, saved)
+    return "Saved. It takes effect immediately, and we've emailed your admins."
   }
 
   return (
-    <>
-      <Form action="Save policy" onSubmit={choose}>
-        {() => (
-          <fieldset class="options" ref={choices}>
+    <Form
+      {...form}
+      action={stricter > 0 ? 'Require a second factor' : stricter < 0 ? 'Loosen policy' : 'Save policy'}
+      isDanger={stricter < 0}
+      onSubmit={save}
+    >
+      {() => (
+        <>
+          <fieldset class="options">
             <legend>Who needs a second factor?</legend>
-            {CHOICES.map(({ policy, title, means }) => (
+            {POLICIES.map((policy) => (
               <label key={policy}>
-                <input type="radio" name="policy" value={policy} defaultChecked={policy === current} />
+                <input
+                  type="radio"
+                  name="policy"
+                  value={policy}
+                  checked={policy === chosen}
+                  autofocus={policy === current}
+                  onChange={() => setChosen(policy)}
+                />
                 <span>
-                  {title}
-                  <span class="quiet">{means}</span>
+                  {TITLES[policy]}
+                  <span class="quiet">{MEANS[policy]}</span>
                   {policy !== 'optional' && (
                     <span class="quiet">{inWords(concerned[policy], isSelf(policy))}</span>
                   )}
@@ -145,25 +143,17 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
               </label>
             ))}
           </fieldset>
-        )}
-      </Form>
-      {chosen && strictnessOf(chosen) > strictnessOf(current) && (
-        <Dialog title={CHOICES[strictnessOf(chosen)]?.ask ?? ''} onClose={leave}>
-          <p>{inWords(concerned[chosen], isSelf(chosen))}</p>
-          <p>This takes effect immediately, including for programs that use a person's tokens.</p>
-          <Form action="Require a second factor" onCancel={leave} onSubmit={() => change(chosen)} />
-        </Dialog>
-      )}
-      {chosen && strictnessOf(chosen) < strictnessOf(current) && (
-        <Dialog title={CHOICES[strictnessOf(chosen)]?.loosen ?? ''} onClose={leave}>
-          <p>
-            A stolen password is then enough to sign in as a member without a second factor
-            {chosen === 'admins' && ' who is not an admin'}. Members who have one still need it.
+          <p role="status" class="notice">
+            {stricter > 0 &&
+              "This takes effect immediately, including for programs that use a person's tokens."}
+            {stricter < 0 &&
+              `A stolen password is then enough to sign in as a member without a second factor${
+                chosen === 'admins' ? ' who is not an admin' : ''
+              }. Members who have one still need it.`}
           </p>
-          <Form action="Loosen policy" isDanger onCancel={leave} onSubmit={() => change(chosen)} />
-        </Dialog>
+        </>
       )}
-    </>
+    </Form>
   )
 }
 

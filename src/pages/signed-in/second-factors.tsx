@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Outcome, useChange } from '../outcome.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Section } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
@@ -8,7 +8,7 @@ import { AddFactor } from './add-factor.tsx'
 import { Confirm } from './confirm.tsx'
 import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
-import { RecoveryCodes } from './recovery-codes.tsx'
+import { keepCodes } from './recovery-codes.tsx'
 
 const FEW_CODES = 3
 
@@ -21,65 +21,64 @@ interface Props {
 export function SecondFactorSection({ session, onAdded }: Props) {
   const loaded = useRead('GET /auth/second-factors')
   const reload = useReload()
-  const [codes, setCodes] = useState<string[] | null>(null)
-  const [done, setDone] = useState<string | null>(null)
+  const change = useChange()
+  const { data: factors } = loaded
 
-  function settle(words: string | null, newCodes: string[] | null = null): void {
-    setDone(words)
-    setCodes(newCodes)
+  /** The other sessions ended. */
+  function settle(): void {
     reload('GET /auth/second-factors')
-    // The other sessions ended.
     reload('GET /auth/sessions')
   }
-  const { data: value } = loaded
-  const add = (first: string[] | undefined) => {
-    settle("Second factor added. You're signed out everywhere else.", first ?? null)
+  function add(): void {
+    settle()
     onAdded?.()
   }
-  const needsMailCode = value?.mailCodeRequired === true && !codes
+  const hasNone = factors?.secondFactors.length === 0
   return (
-    <>
-      <Section id="second-factors" title="Second factors">
-        <p class="lead">
-          With a second factor, a stolen password isn't enough to sign in. You sign in with your password and
-          one of these, or with only a passkey.
-        </p>
-        <Waiting of={loaded} />
-        {value && (
-          <FactorList
-            factors={value}
-            onBegin={() => setDone(null)}
-            onRemoved={() => settle("Second factor removed. You're signed out everywhere else.")}
-          >
-            <CodesLeft left={value.recoveryCodes} onRenewed={(renewed) => settle(null, renewed)} />
-          </FactorList>
-        )}
-        <p role="status" class="done">
-          {done}
-        </p>
-        {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
-        {value && !codes && !needsMailCode && (
-          <>
-            {value.secondFactors.length > 0 && <h3>Add another second factor</h3>}
-            <AddFactor onBegin={() => setDone(null)} onAdded={add} />
-          </>
-        )}
-      </Section>
-      {needsMailCode && (
-        <AddFirst email={session.user.email} needsMailCode onStale={loaded.refetch} onAdded={add} />
+    <Section
+      id="second-factors"
+      title="Second factors"
+      aside={factors && !hasNone && <AddFactor change={change} onAdded={add} />}
+    >
+      {hasNone && <p class="lead">You have none yet, so a stolen password is enough to sign in as you.</p>}
+      <Waiting of={loaded} />
+      <Outcome of={change} isOfForm />
+      {factors && hasNone && (
+        <AddFirst
+          email={session.user.email}
+          needsMailCode={factors.mailCodeRequired}
+          change={change}
+          onStale={loaded.refetch}
+          onAdded={add}
+        />
       )}
-    </>
+      {factors && !hasNone && (
+        <FactorList factors={factors} change={change} onRemoved={settle}>
+          <CodesLeft left={factors.recoveryCodes} change={change} onRenewed={settle} />
+        </FactorList>
+      )}
+    </Section>
   )
 }
 
-function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: string[]) => void }) {
-  const change = useChange()
-  const { run, isBusy } = change
+interface CodesProps {
+  left: number
+  change: Change
+  onRenewed: () => void
+}
+
+function CodesLeft({ left, change, onRenewed }: CodesProps) {
+  const { run, isBusy, forget } = change
   const [isSure, setSure] = useState(false)
   async function replace(): Promise<void> {
-    const { recoveryCodes } = await call('POST /auth/second-factors/recovery-codes')
-    setSure(false)
-    onRenewed(recoveryCodes)
+    const done = 'The codes that you stored before no longer work.'
+    await keepCodes(done, call('POST /auth/second-factors/recovery-codes'))
+    onRenewed()
+  }
+  function begin(): void {
+    forget()
+    if (left > 0) setSure(true)
+    else run(replace)
   }
   const isFew = left <= FEW_CODES
   return (
@@ -91,19 +90,18 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
             ? 'Create new ones before you need them.'
             : 'Use one if you lose your second factor. New codes replace these.'}
         </p>
-        <Outcome of={change} />
         {isSure && (
-          <Confirm action="Replace the codes" onConfirm={replace} onCancel={() => setSure(false)}>
+          <Confirm
+            action="Replace the codes"
+            onConfirm={replace}
+            onCancel={() => setSure(false)}
+            change={change}
+          >
             The codes that you stored stop working.
           </Confirm>
         )}
       </div>
-      <button
-        type="button"
-        class="small"
-        aria-disabled={isBusy}
-        onClick={() => (left > 0 ? setSure(true) : run(replace))}
-      >
+      <button type="button" class="small" aria-disabled={isBusy} onClick={begin}>
         Create new codes
       </button>
     </>

@@ -1,29 +1,15 @@
 import { call } from '../api.ts'
-import { Field, Form, type Values } from '../form.tsx'
-import { CopyButton, StepTitle } from '../parts.tsx'
+import { Field, Form } from '../form.tsx'
+import { CopyButton } from '../parts.tsx'
 import type { NewAuthenticator } from '../routes.ts'
+import type { Step } from './add-passkey.tsx'
 import { QrCode } from './qr-code.tsx'
 
-interface Props {
-  /** Inactive until its first code. */
-  added: NewAuthenticator
-  onAdded: (recoveryCodes: string[] | undefined) => void
-  onCancel: () => void
-}
-
-/** Shows the secret for the authenticator app, and verifies its first code. */
-export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
+/** Shows the secret of an app that is inactive until its first code, which this verifies. */
+export function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenticator }) {
   const { id, secret, uri } = added
-  async function confirm({ code }: Values): Promise<void> {
-    const { recoveryCodes } = await call('POST /auth/second-factors/totp/:id/confirm', {
-      id,
-      body: { code: code.trim() },
-    })
-    onAdded(recoveryCodes)
-  }
   return (
-    <div class="step">
-      <StepTitle>Add an authenticator app</StepTitle>
+    <>
       <p>
         Scan this QR code with your app, or enter the secret. Is the app on this device?{' '}
         <a href={uri}>Open it there</a>.
@@ -32,7 +18,13 @@ export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
       <p class="secret">
         <code>{secret.match(/.{1,4}/g)?.join(' ')}</code> <CopyButton text={secret} what="the secret" />
       </p>
-      <Form action="Add the app" onSubmit={confirm} onCancel={onCancel}>
+      <Form
+        {...form}
+        action="Add the app"
+        onSubmit={({ code }) =>
+          add(call('POST /auth/second-factors/totp/:id/confirm', { id, body: { code: code.trim() } }))
+        }
+      >
         {(faults) => (
           <Field
             label="Code"
@@ -45,6 +37,6 @@ export function SetUpAuthenticator({ added, onAdded, onCancel }: Props) {
           />
         )}
       </Form>
-    </div>
+    </>
   )
 }

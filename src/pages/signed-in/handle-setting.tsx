@@ -1,69 +1,60 @@
-import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
-import { Section } from '../parts.tsx'
+import { Copied } from '../parts.tsx'
 import { useRead } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
-import { Confirm } from './confirm.tsx'
+import { Setting } from './setting.tsx'
 
 interface Props {
   current: string | null
   onSaved: (company: Answer<'PATCH /auth/company'>) => void
 }
 
-/** The service's rule, so that an invalid handle is refused before the confirmation. */
+/** The service's rule, so that an invalid handle is refused without using one of the day's changes. */
 const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
 const NOT_OF_FORM =
   'must have 3 to 40 lowercase letters, digits, or hyphens, start with a letter, and end with a letter or digit'
 
 /** The handle names the company at sign-in. After a change, the previous one no longer works. */
-export function HandleSection({ current, onSaved }: Props) {
-  const [asked, setAsked] = useState<{ handle: string; answer: (isSure: boolean) => void } | null>(null)
-  const [done, setDone] = useState('')
-
-  async function save({ handle: typed }: Values): Promise<void> {
-    setDone('')
+export function HandleSetting({ current, onSaved }: Props) {
+  async function save({ handle: typed }: Values): Promise<string> {
     const handle = typed.trim().toLowerCase()
-    if (handle === current) return setDone('No changes to save.')
+    if (handle === current) return 'No changes to save.'
     if (!FORM.test(handle))
       throw new ApiError('invalid_request', NOT_OF_FORM, { fields: { handle: NOT_OF_FORM } })
-    const isSure = current === null || (await new Promise((answer) => setAsked({ handle, answer })))
-    setAsked(null)
-    if (!isSure) return
     const saved = await call('PATCH /auth/company', { body: { handle } })
     onSaved(saved)
-    setDone(`Handle saved. Everyone now signs in with ${saved.handle}.`)
+    return `Handle saved. Everyone now signs in with ${saved.handle}.`
   }
 
   return (
-    <Section id="handle" title="Handle">
-      <p class="lead">Members enter it to sign in.</p>
-      <Form action="Save handle" onSubmit={save}>
-        {(faults) => (
-          <Field
-            label="Handle"
-            name="handle"
-            autoComplete="off"
-            value={current ?? ''}
-            hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
-            error={faults['handle']}
-          />
-        )}
-      </Form>
-      <p role="status" class="done">
-        {done}
-      </p>
-      {asked && current && (
-        <Confirm
-          title={`Change the handle to ${asked.handle}?`}
-          action="Change handle"
-          onConfirm={() => asked.answer(true)}
-          onCancel={() => asked.answer(false)}
-        >
-          <Effect current={current} />
-        </Confirm>
+    <Setting
+      label="Handle"
+      value={
+        <>
+          {current ? <Copied text={current} what="the handle" /> : 'none yet'}
+          <p class="quiet">Members enter it to sign in.</p>
+        </>
+      }
+    >
+      {(form) => (
+        <Form {...form} action="Save handle" isDanger={current !== null} onSubmit={save}>
+          {(faults) => (
+            <>
+              <Field
+                label="New handle"
+                name="handle"
+                value={current ?? ''}
+                hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+                hasFocus
+                error={faults['handle']}
+              />
+              {current && <Effect current={current} />}
+            </>
+          )}
+        </Form>
       )}
-    </Section>
+    </Setting>
   )
 }
 

@@ -1,0 +1,123 @@
+import { useQuery } from '@tanstack/preact-query'
+import { useState } from 'preact/hooks'
+import { ApiError, call } from '../api.ts'
+import { Field, Form } from '../form.tsx'
+import { type Change, useChange } from '../outcome.tsx'
+import { LinkButton, StepTitle, Time } from '../parts.tsx'
+import { useReload } from '../queries.tsx'
+import { needsMailCode } from './admin-proof.tsx'
+import { MailboxProof } from './mailbox-proof.tsx'
+import { Setting } from './setting.tsx'
+
+/** The email, and a new one that waits for its confirmation. */
+export function EmailSetting({ email }: { email: string }) {
+  const { data: pending } = useQuery({
+    queryKey: ['GET /auth/email/change'],
+    queryFn: ({ signal }) => call('GET /auth/email/change', { signal }).catch(toNull),
+  })
+  const reload = useReload()
+  const change = useChange()
+
+  async function withdraw(): Promise<string> {
+    try {
+      await call('DELETE /auth/email/change')
+      return 'Request withdrawn. The link no longer works.'
+    } catch (error) {
+      toNull(error)
+      throw new ApiError('ended', 'This request ended in the meantime. Reload the page to see your email.')
+    } finally {
+      reload('GET /auth/email/change')
+    }
+  }
+
+  return (
+    <Setting
+      label="Email"
+      change={change}
+      value={
+        <>
+          {email}
+          {pending && (
+            <p class="quiet">
+              Waiting for you to open the link we emailed to <strong>{pending.email}</strong>
+              {pending.expiresAt && (
+                <>
+                  {' '}
+                  until <Time at={pending.expiresAt} />
+                </>
+              )}
+              . <LinkButton onClick={() => change.run(withdraw)}>Withdraw</LinkButton>
+            </p>
+          )}
+        </>
+      }
+    >
+      {(form) => <NewEmail email={email} onSent={() => reload('GET /auth/email/change')} {...form} />}
+    </Setting>
+  )
+}
+
+/** 404 means that no change is pending. */
+function toNull(error: unknown): null {
+  if (error instanceof ApiError && error.status === 404) return null
+  throw error
+}
+
+interface NewEmailProps {
+  email: string
+  change: Change
+  onCancel: () => void
+  onSent: () => void
+}
+
+/** Requests a new email. Without a second factor, that takes a code sent to the current one. */
+function NewEmail({ email, onSent, ...form }: NewEmailProps) {
+  /** Waits for the code. */
+  const [newEmail, setNewEmail] = useState<string | null>(null)
+
+  async function ask(body: { newEmail: string; mailCode?: string }): Promise<string> {
+    await call('POST /auth/email/change', { body })
+    onSent()
+    return "We've emailed a link to the new address. Nothing changes until you open it. If someone in your company already uses this address, the page will tell you."
+  }
+
+  if (newEmail === null)
+    return (
+      <Form
+        {...form}
+        action="Email me a link"
+        onSubmit={({ newEmail: typed }) =>
+          ask({ newEmail: typed.trim() }).catch((error: unknown) => {
+            if (!needsMailCode(error)) throw error
+            setNewEmail(typed.trim())
+          })
+        }
+      >
+        {(faults) => (
+          <Field
+            label="New email"
+            name="newEmail"
+            type="email"
+            autoComplete="email"
+            hasFocus
+            error={faults['newEmail']}
+          />
+        )}
+      </Form>
+    )
+  return (
+    <>
+      <StepTitle>Confirm your current email</StepTitle>
+      <p>
+        To change your email to <strong>{newEmail}</strong>, enter a code that we email to{' '}
+        <strong>{email}</strong>. A stolen password isn't enough to change it.
+      </p>
+      <MailboxProof
+        {...form}
+        use="email"
+        onStale={() => setNewEmail(null)}
+        onGiven={(mailCode) => ask({ newEmail, mailCode })}
+      />
+    </>
+  )
+}
