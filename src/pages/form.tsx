@@ -1,5 +1,5 @@
-import type { ComponentChildren } from 'preact'
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { type ComponentChildren, createContext } from 'preact'
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
 import { type Change, Outcome, useChange } from './outcome.tsx'
 
@@ -49,6 +49,8 @@ const ASKED: Partial<Record<FieldName, string>> = {
 /** Messages by field name. */
 export type Faults = Readonly<Partial<Record<string, string>>>
 
+const OfForm = createContext<Faults>({})
+
 interface FieldProps {
   label: string
   name: FieldName
@@ -56,6 +58,7 @@ interface FieldProps {
   autoComplete?: string
   value?: string | undefined
   hint?: ComponentChildren
+  /** The form's own error comes first. */
   error?: string | undefined
   isOptional?: boolean
   /** Shows a numeric keyboard. */
@@ -66,7 +69,8 @@ interface FieldProps {
 }
 
 export function Field(props: FieldProps) {
-  const { label, name, type = 'text', autoComplete = 'off', value, hint, error, isOptional = false } = props
+  const { label, name, type = 'text', autoComplete = 'off', value, hint, isOptional = false } = props
+  const error = useContext(OfForm)[name] ?? props.error
   const { isNumeric = false, hasFocus = false, onInput } = props
   const id = useId()
   const element = useRef<HTMLInputElement>(null)
@@ -176,7 +180,7 @@ function strengthOf(password: string): string {
 interface FormProps {
   /** The label of the button. */
   action: string
-  children?: (faults: Faults) => ComponentChildren
+  children?: ComponentChildren | ((faults: Faults) => ComponentChildren)
   /** Returns what was done, if that must be said. The form then begins again. */
   onSubmit: (values: Values) => Promise<unknown>
   /** The parent's, if it outlives the form and says what was done. */
@@ -239,7 +243,9 @@ export function Form(props: FormProps) {
     <>
       <form key={turn} ref={form} onSubmit={submit} noValidate>
         {result?.error && !isAtField && <Outcome of={change ?? own} />}
-        {children?.(fields)}
+        <OfForm.Provider value={fields}>
+          {typeof children === 'function' ? children(fields) : children}
+        </OfForm.Provider>
         <div class="choices">
           <button
             type="submit"

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Outcome, useChange } from './outcome.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
 import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
@@ -25,11 +25,6 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
     if (isMain) button.current?.focus()
     return stopAsking
   }, [])
-
-  // The button was disabled and lost the focus.
-  useEffect(() => {
-    if (isCancelled && !isBusy) button.current?.focus()
-  }, [isCancelled, isBusy])
 
   async function ask(): Promise<void> {
     setCancelled(false)

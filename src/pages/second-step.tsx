@@ -130,7 +130,7 @@ const FIELDS = {
 function Code({ way, give }: { way: keyof typeof FIELDS; give: (code: string) => Promise<void> }) {
   return (
     <Form action="Continue" onSubmit={({ code }) => give(code.trim())}>
-      {(faults) => <Field {...FIELDS[way]} name="code" hasFocus error={faults['code']} />}
+      <Field {...FIELDS[way]} name="code" hasFocus />
     </Form>
   )
 }

@@ -13,7 +13,7 @@ import {
 } from './factor-steps.ts'
 
 const { service, mailbox, openPage } = await openPages()
-const { addPasskey, addApp, giveCode, giveMailedCode, proveMailbox } = useFactors(service)
+const { addPasskey, addApp, giveCode, giveMailedCode, proveMailbox, requireFactors } = useFactors(service)
 
 /** An admin on the account page, with a device that supports passkeys. */
 async function openAccount({ hasOffers = false } = {}) {
@@ -38,8 +38,10 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   expect(await first.getByLabel('Name').inputValue()).toBe('Chrome on Linux')
   await type(first.getByLabel('Name'), name)
   await press(page, 'Create passkey')
+  await page.locator('h1:focus', { hasText: 'Store your recovery codes' }).waitFor()
   await say(page, "Second factor added. You're signed out everywhere else.")
   const codes = await storeCodes(page)
+  await page.locator('h1:focus', { hasText: 'Your account' }).waitFor()
   expect(new Set(codes).size).toBe(10)
   await own(page).getByText(name, { exact: true }).waitFor()
   expect(await device.passkeys()).toMatchObject([{ isResidentCredential: true, rpId: 'localhost' }])
@@ -61,7 +63,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   await press(own(page), `Remove… ${name}`)
   const removing = page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` })
   await press(removing, `Remove ${name}`)
-  await say(page, "Second factor removed. You're signed out everywhere else.")
+  await page.locator('.done:focus', { hasText: "Second factor removed. You're signed out" }).waitFor()
   await signOut(page)
   await press(page, 'Sign in with a passkey')
   await say(page, "This passkey wasn't accepted")
@@ -213,10 +215,30 @@ test('five wrong codes or five minutes lead back to the password (ASVS 6.3.1, 6.
   await heading(page, 'Developer settings')
 })
 
-test('recovery codes can be replaced and downloaded', async () => {
+test('new recovery codes survive a closed dialog and a stricter policy, and are downloaded', async () => {
   const { admin, page } = await openAccount()
   const { recoveryCodes } = await addApp(page)
+  const [sent, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  await page.route('**/recovery-codes', async (route) => {
+    const response = await route.fetch()
+    sent.resolve()
+    await gate.promise
+    await route.fulfill({ response })
+  })
   await press(page, 'Create new codes', 'Replace the codes')
+  await sent.promise
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await go(page, 'Developer')
+  await say(page, 'Your recovery codes are about to appear, and only once.')
+  await press(page, 'Stay')
+  // The company requires a second factor, which the session did not use.
+  await requireFactors(admin)
+  const sessions = service.db.updateTable('sessions').where('user_id', '=', admin.userId)
+  await sessions.set({ amr: ['pwd'] }).execute()
+  await press(page, 'Change name', 'Save name')
+  await heading(page, 'Your company requires a second factor')
+  gate.resolve()
   await page.locator('.codes').waitFor()
   await say(page, 'The codes that you stored before no longer work.')
   const renewed = await page.locator('.codes code').allTextContents()
@@ -227,6 +249,7 @@ test('recovery codes can be replaced and downloaded', async () => {
   for (const name of [admin.email, `(${await service.handleOf(admin)})`]) expect(text).toContain(name)
   for (const code of renewed) expect(text).toContain(code)
   await press(page, "I've stored them")
+  await heading(page, 'Your company requires a second factor')
   expect(await page.content()).not.toContain(renewed[0])
 })
 
@@ -252,7 +275,7 @@ test('a late change requires password and second factor, or only a passkey (ASVS
   await mailbox.mailTo('first@company.example')
 
   await press(page, 'Add a passkey', 'Create passkey')
-  await say(page, 'Second factor added.')
+  await page.locator('.done:focus', { hasText: 'Second factor added.' }).waitFor()
   await change('second@company.example')
   await press(dialog, 'Use a passkey')
   await mailbox.mailTo('second@company.example')

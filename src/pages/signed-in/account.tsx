@@ -32,16 +32,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
                   return 'Name saved.'
                 }}
               >
-                {(faults) => (
-                  <Field
-                    label="Name"
-                    name="name"
-                    autoComplete="name"
-                    value={user.name}
-                    hasFocus
-                    error={faults['name']}
-                  />
-                )}
+                <Field label="Name" name="name" autoComplete="name" value={user.name} hasFocus />
               </Form>
             )}
           </Setting>
@@ -60,20 +51,15 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
                   return "Password changed. You're signed out everywhere else."
                 }}
               >
-                {(faults) => (
-                  <>
-                    <Username email={user.email} />
-                    <Field
-                      label="Current password"
-                      name="currentPassword"
-                      type="password"
-                      autoComplete="current-password"
-                      hasFocus
-                      error={faults['currentPassword']}
-                    />
-                    <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
-                  </>
-                )}
+                <Username email={user.email} />
+                <Field
+                  label="Current password"
+                  name="currentPassword"
+                  type="password"
+                  autoComplete="current-password"
+                  hasFocus
+                />
+                <NewPassword label="New password" name="newPassword" />
               </Form>
             )}
           </Setting>

@@ -1,12 +1,14 @@
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Field, Form, type Values } from '../form.tsx'
 import type { Change } from '../outcome.tsx'
-import { Dialog } from '../parts.tsx'
-import { canUsePasskeys } from '../passkeys.ts'
+import { CopyButton, Dialog } from '../parts.tsx'
+import { canUsePasskeys, makePasskey, stopAsking } from '../passkeys.ts'
+import { passkeyMark } from '../remembered.ts'
 import type { NewAuthenticator } from '../routes.ts'
-import { AddPasskey, type Step } from './add-passkey.tsx'
+import { browserNameOf } from './browser-name.ts'
+import { QrCode } from './qr-code.tsx'
 import { keepCodes } from './recovery-codes.tsx'
-import { SetUpAuthenticator } from './set-up-authenticator.tsx'
 
 const ADDED = "Second factor added. You're signed out everywhere else."
 
@@ -91,6 +93,81 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
           )}
         </Dialog>
       )}
+    </>
+  )
+}
+
+/** A form in the dialog. `add` returns what was done, unless the emailed code shows an error. */
+interface Step {
+  change: Change
+  onCancel: () => void
+  add: (request: Parameters<typeof keepCodes>[1]) => Promise<string | undefined>
+}
+
+/** Creates a passkey in the browser's dialog, then adds it. */
+function AddPasskey({ mailCode, add, ...form }: Step & { mailCode: string | undefined }) {
+  const [isCancelled, setCancelled] = useState(false)
+  useEffect(() => stopAsking, [])
+
+  async function create({ name }: Values): Promise<string | undefined> {
+    setCancelled(false)
+    const { passkeyOptions } = await call('POST /auth/second-factors/passkeys/options')
+    const response = await makePasskey(passkeyOptions)
+    setCancelled(!response)
+    if (!response) return
+    const body = { response, name, mailCode }
+    const done = await add(call('POST /auth/second-factors/passkeys', { body }))
+    if (done) passkeyMark.set(true)
+    return done
+  }
+
+  return (
+    <>
+      <Form {...form} action="Create passkey" onSubmit={create}>
+        <Field
+          label="Name"
+          name="name"
+          value={browserNameOf(navigator.userAgent) ?? 'My device'}
+          hint="Helps you recognize it in the list."
+          hasFocus
+        />
+      </Form>
+      <p role="status" class="quiet">
+        {isCancelled && 'No passkey was created.'}
+      </p>
+    </>
+  )
+}
+
+/** Shows the secret of an app that is inactive until its first code, which this verifies. */
+function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenticator }) {
+  const { id, secret, uri } = added
+  return (
+    <>
+      <p>
+        Scan this QR code with your app, or enter the secret. Is the app on this device?{' '}
+        <a href={uri}>Open it there</a>.
+      </p>
+      <QrCode text={uri} label="QR code of the secret below" />
+      <p class="secret">
+        <code>{secret.match(/.{1,4}/g)?.join(' ')}</code> <CopyButton text={secret} what="the secret" />
+      </p>
+      <Form
+        {...form}
+        action="Add the app"
+        onSubmit={({ code }) =>
+          add(call('POST /auth/second-factors/totp/:id/confirm', { id, body: { code: code.trim() } }))
+        }
+      >
+        <Field
+          label="Code"
+          name="code"
+          autoComplete="one-time-code"
+          isNumeric
+          hint="The 6-digit code that the app shows now."
+          hasFocus
+        />
+      </Form>
     </>
   )
 }

@@ -45,17 +45,14 @@ export function CompanyPage({ session, onChanged }: PageProps) {
                   return 'Name saved.'
                 }}
               >
-                {(faults) => (
-                  <Field
-                    label="Name"
-                    name="name"
-                    autoComplete="organization"
-                    value={companyName}
-                    hint="Shown in emails and invitations."
-                    hasFocus
-                    error={faults['name']}
-                  />
-                )}
+                <Field
+                  label="Name"
+                  name="name"
+                  autoComplete="organization"
+                  value={companyName}
+                  hint="Shown in emails and invitations."
+                  hasFocus
+                />
               </Form>
             )}
           </Setting>

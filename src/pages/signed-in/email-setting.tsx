@@ -93,16 +93,7 @@ function NewEmail({ email, onSent, ...form }: NewEmailProps) {
           })
         }
       >
-        {(faults) => (
-          <Field
-            label="New email"
-            name="newEmail"
-            type="email"
-            autoComplete="email"
-            hasFocus
-            error={faults['newEmail']}
-          />
-        )}
+        <Field label="New email" name="newEmail" type="email" autoComplete="email" hasFocus />
       </Form>
     )
   return (

@@ -39,19 +39,14 @@ export function HandleSetting({ current, onSaved }: Props) {
     >
       {(form) => (
         <Form {...form} action="Save handle" isDanger={current !== null} onSubmit={save}>
-          {(faults) => (
-            <>
-              <Field
-                label="New handle"
-                name="handle"
-                value={current ?? ''}
-                hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
-                hasFocus
-                error={faults['handle']}
-              />
-              {current && <Effect current={current} />}
-            </>
-          )}
+          <Field
+            label="New handle"
+            name="handle"
+            value={current ?? ''}
+            hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+            hasFocus
+          />
+          {current && <Effect current={current} />}
         </Form>
       )}
     </Setting>

@@ -47,16 +47,14 @@ export function MailboxProof({ use, fault, onStale, onGiven, change, onCancel }:
       <Outcome of={mailing} />
       {isAsked ? (
         <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me a new code" change={change}>
-          {(faults) => (
-            <Field
-              label="Code from the email"
-              name="mailCode"
-              autoComplete="one-time-code"
-              isNumeric
-              hasFocus
-              error={faults['mailCode'] ?? (mailed === 0 ? fault : undefined)}
-            />
-          )}
+          <Field
+            label="Code from the email"
+            name="mailCode"
+            autoComplete="one-time-code"
+            isNumeric
+            hasFocus
+            error={mailed === 0 ? fault : undefined}
+          />
         </Form>
       ) : (
         <button type="button" class="primary" aria-disabled={isBusy} onClick={mail}>

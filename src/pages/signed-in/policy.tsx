@@ -73,8 +73,8 @@ function useFirstWithout(role?: 'admin') {
 /** Admins come first. */
 function Without({ count }: { count: number }) {
   const admins = useFirstWithout('admin')
-  const others = useFirstWithout()?.filter(({ role }) => role !== 'admin')
-  const first = admins && others && [...admins, ...others].slice(0, MAX_NAMES)
+  const all = useFirstWithout()?.filter(({ role }) => role !== 'admin')
+  const first = admins && all && [...admins, ...all].slice(0, MAX_NAMES)
   if (count === 0 || !first?.length) return null
   const names = first.map(({ name, role }) => (role === 'admin' ? `${name} (admin)` : name))
   if (count > first.length) names.push(`${(count - first.length).toLocaleString()} more`)
@@ -119,40 +119,35 @@ function PolicyForm({ security, session, ...form }: FormProps) {
       isDanger={stricter < 0}
       onSubmit={save}
     >
-      {() => (
-        <>
-          <fieldset class="options">
-            <legend>Who needs a second factor?</legend>
-            {POLICIES.map((policy) => (
-              <label key={policy}>
-                <input
-                  type="radio"
-                  name="policy"
-                  value={policy}
-                  checked={policy === chosen}
-                  autofocus={policy === current}
-                  onChange={() => setChosen(policy)}
-                />
-                <span>
-                  {TITLES[policy]}
-                  <span class="quiet">{MEANS[policy]}</span>
-                  {policy !== 'optional' && (
-                    <span class="quiet">{inWords(concerned[policy], isSelf(policy))}</span>
-                  )}
-                </span>
-              </label>
-            ))}
-          </fieldset>
-          <p role="status" class="notice">
-            {stricter > 0 &&
-              "This takes effect immediately, including for programs that use a person's tokens."}
-            {stricter < 0 &&
-              `A stolen password is then enough to sign in as a member without a second factor${
-                chosen === 'admins' ? ' who is not an admin' : ''
-              }. Members who have one still need it.`}
-          </p>
-        </>
-      )}
+      <fieldset class="options">
+        <legend>Who needs a second factor?</legend>
+        {POLICIES.map((policy) => (
+          <label key={policy}>
+            <input
+              type="radio"
+              name="policy"
+              value={policy}
+              checked={policy === chosen}
+              autofocus={policy === current}
+              onChange={() => setChosen(policy)}
+            />
+            <span>
+              {TITLES[policy]}
+              <span class="quiet">{MEANS[policy]}</span>
+              {policy !== 'optional' && (
+                <span class="quiet">{inWords(concerned[policy], isSelf(policy))}</span>
+              )}
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <p role="status" class="notice">
+        {stricter > 0 && "This takes effect immediately, including for programs that use a person's tokens."}
+        {stricter < 0 &&
+          `A stolen password is then enough to sign in as a member without a second factor${
+            chosen === 'admins' ? ' who is not an admin' : ''
+          }. Members who have one still need it.`}
+      </p>
     </Form>
   )
 }

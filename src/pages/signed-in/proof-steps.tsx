@@ -48,19 +48,8 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
         </p>
       )}
       <Form action="Continue" {...(onCancel && { onCancel })} onSubmit={({ password }) => send({ password })}>
-        {(faults) => (
-          <>
-            <Username email={email} />
-            <Field
-              label="Password"
-              name="password"
-              type="password"
-              autoComplete="current-password"
-              hasFocus
-              error={faults['password']}
-            />
-          </>
-        )}
+        <Username email={email} />
+        <Field label="Password" name="password" type="password" autoComplete="current-password" hasFocus />
       </Form>
       <ByPasskey give={(proof) => send({ method: 'passkey', ...proof })} />
     </>
