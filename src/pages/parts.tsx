@@ -106,11 +106,14 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
         onBlur={() => setCopied(null)}
         aria-label={`Copy ${what}`}
       >
-        {isCopied === null ? 'Copy' : isCopied ? <span class="tick">Copied</span> : COPY_YOURSELF}
+        {/* Keys, because page translators replace text nodes. */}
+        <span key={isCopied} class={isCopied ? 'tick' : undefined}>
+          {isCopied === null ? 'Copy' : isCopied ? 'Copied' : COPY_YOURSELF}
+        </span>
       </button>
       {/* Screen readers announce only the button's name. */}
       <span class="hidden" role="status">
-        {isCopied === null ? '' : isCopied ? `Copied ${what}` : COPY_YOURSELF}
+        <span key={isCopied}>{isCopied === null ? '' : isCopied ? `Copied ${what}` : COPY_YOURSELF}</span>
       </span>
     </>
   )
@@ -128,32 +131,59 @@ export function Copied({ text, what, method }: { text: string; what: string; met
   )
 }
 
-const TO_THE_MINUTE: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeStyle: 'short' }
-const TO_THE_HOUR: Intl.DateTimeFormatOptions = {
-  year: 'numeric',
-  month: 'short',
-  day: 'numeric',
-  hour: 'numeric',
+const { locale, hourCycle } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions()
+/** The page's language, so that dates match its words, with the user's region and clock. */
+export const LOCALE = `en-${new Intl.Locale(locale).maximize().region ?? 'US'}-u-hc-${hourCycle}`
+
+const TO_THE_HOUR = { year: 'numeric', month: 'short', day: 'numeric', hour: 'numeric' } as const
+export const formats = {
+  minute: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' }),
+  hour: new Intl.DateTimeFormat(LOCALE, TO_THE_HOUR),
+  exact: new Intl.DateTimeFormat(LOCALE, {
+    ...TO_THE_HOUR,
+    minute: '2-digit',
+    second: '2-digit',
+    timeZoneName: 'short',
+  }),
 }
-const formats = {
-  second: new Intl.DateTimeFormat(undefined, { ...TO_THE_MINUTE, timeStyle: 'medium' }),
-  minute: new Intl.DateTimeFormat(undefined, TO_THE_MINUTE),
-  hour: new Intl.DateTimeFormat(undefined, TO_THE_HOUR),
+const ago = new Intl.RelativeTimeFormat(LOCALE)
+const MINUTE_MS = 60_000
+
+const said = new WeakMap<HTMLTimeElement, string>()
+
+/** Sets the text without Preact, which would look for the text nodes that page translators replace. */
+function sayTime(time: HTMLTimeElement, isToTheHour = false): void {
+  const at = new Date(time.dateTime)
+  const minutes = Math.floor((Date.now() - at.getTime()) / MINUTE_MS)
+  // Clocks can differ by a minute.
+  const isRecent = !isToTheHour && minutes >= -1 && minutes < 24 * 60
+  const inWords = () =>
+    minutes < 60 ? ago.format(-minutes, 'minute') : ago.format(-Math.floor(minutes / 60), 'hour')
+  const text = !isRecent
+    ? formats[isToTheHour ? 'hour' : 'minute'].format(at)
+    : minutes < 1
+      ? 'just now'
+      : inWords()
+  if (said.get(time) === text) return
+  said.set(time, text)
+  time.textContent = text
+  time.classList.toggle('ago', isRecent)
 }
 
-interface TimeProps {
-  at: string
-  isToTheHour?: boolean
-  isToTheSecond?: boolean
-}
+setInterval(() => {
+  for (const time of document.querySelectorAll<HTMLTimeElement>('time.ago')) sayTime(time)
+}, MINUTE_MS)
 
-/** A time in the browser's locale, with the exact time as its tooltip. */
-export function Time({ at, isToTheHour = false, isToTheSecond = false }: TimeProps) {
-  const format = isToTheHour ? formats.hour : isToTheSecond ? formats.second : formats.minute
+/** A time, relative to now during the next day. The style sheet adds the title for screen readers and on paper. */
+export function Time({ at, isToTheHour = false }: { at: string; isToTheHour?: boolean }) {
   return (
-    <time dateTime={at} title={at}>
-      {format.format(new Date(at))}
-    </time>
+    <time
+      dateTime={at}
+      title={isToTheHour ? undefined : formats.exact.format(new Date(at))}
+      ref={(time) => {
+        if (time) sayTime(time, isToTheHour)
+      }}
+    />
   )
 }
 

@@ -131,7 +131,7 @@ function Accepted({ event: { id, type, receivedAt, payload } }: { event: Receive
   return (
     <tr class="list-row">
       <td>
-        <Time at={receivedAt} isToTheSecond />
+        <Time at={receivedAt} />
       </td>
       <th scope="row" class="list-first">
         <details>
@@ -164,7 +164,7 @@ function Refused({ refusal, hint }: { refusal: Refusal; hint: string | undefined
   return (
     <tr class="list-row">
       <td>
-        <Time at={lastAt} isToTheSecond />
+        <Time at={lastAt} />
       </td>
       <th scope="row" class="list-first">
         {webhookId ? <code>{webhookId}</code> : 'No valid ID'} <span class="quiet">from {ipAddress}</span>
