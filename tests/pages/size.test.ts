@@ -32,8 +32,10 @@ test('a large company filters members, goes Back, and exports 5,000 activity ent
   expect(asked.length).toBeLessThanOrEqual(2)
   const download = page.waitForEvent('download')
   await page.getByRole('button', { name: /CSV/ }).click()
-  const lines = (await (await (await download).createReadStream()).toArray()).join('').trim().split('\r\n')
+  const file = await download
+  const lines = (await (await file.createReadStream()).toArray()).join('').trim().split('\r\n')
   expect(lines.length).toBeGreaterThan(5_000)
+  expect(file.suggestedFilename()).toMatch(/^audit-[\w-]+-\d{4}-\d\d-\d\d\.csv$/)
 
   await page.goBack()
   expect(await page.getByRole('searchbox').inputValue()).toBe('MEMBER30@')
@@ -47,26 +49,32 @@ test('a large company filters members, goes Back, and exports 5,000 activity ent
 test('Back restores the rows of a list and the place in it', async () => {
   const { page } = await openPage()
   await signIn(page, await addLargeCompany(service))
-  await go(page, 'Members')
   const rows = page.locator('.list-row')
-  for (const shown of [50, 100]) {
-    await expect.poll(() => rows.count()).toBe(shown)
-    await press(page, 'Show more')
+  const lists = [
+    { name: 'Members', other: 'Activity', more: 'Show more', size: 50 },
+    { name: 'Activity', other: 'Members', more: 'Show older', size: 100 },
+  ]
+  for (const { name, other, more, size } of lists) {
+    await go(page, name)
+    for (const shown of [size, 2 * size]) {
+      await expect.poll(() => rows.count()).toBe(shown)
+      await press(page, more)
+    }
+    await expect.poll(() => rows.count()).toBe(3 * size)
+    await expect.poll(() => page.url()).toContain('shown=3')
+    const row = rows.nth(2.5 * size)
+    await row.scrollIntoViewIfNeeded()
+    const place = async () => Math.round((await row.boundingBox())?.y ?? 0)
+    const before = await place()
+    expect(await page.evaluate('scrollY')).toBeGreaterThan(1_000)
+    // A click would scroll to the link first.
+    await page.getByRole('link', { name: other, exact: true }).dispatchEvent('click')
+    await heading(page, other)
+    await page.goBack()
+    await heading(page, name)
+    await expect.poll(place).toBe(before)
+    expect(await rows.count()).toBe(3 * size)
   }
-  await expect.poll(() => rows.count()).toBe(150)
-  await expect.poll(() => page.url()).toContain('shown=3')
-  await rows.nth(120).scrollIntoViewIfNeeded()
-  const place = () => page.evaluate<number>('Math.round(scrollY)')
-  const before = await place()
-  expect(before).toBeGreaterThan(1_000)
-  // A click would scroll to the link first.
-  await page.getByRole('link', { name: 'Activity', exact: true }).dispatchEvent('click')
-  await heading(page, 'Activity')
-  await page.goBack()
-  await heading(page, 'Members')
-  await expect.poll(place).toBe(before)
-  expect(await rows.count()).toBe(150)
-
   await page.reload()
-  await expect.poll(() => rows.count()).toBe(150)
+  await expect.poll(() => rows.count()).toBe(300)
 })

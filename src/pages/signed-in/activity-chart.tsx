@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
-import { Section } from '../parts.tsx'
+import { LOCALE, Section } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Day } from '../routes.ts'
@@ -8,16 +8,34 @@ const DAYS = 30
 /** The minimum bar height, as a share of the maximum, so that small counts stay visible. */
 const LEAST = 0.02
 
-const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
-const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' })
+/** The service counts days in UTC. Here, each one is the 24 hours from a local time, so that the page has one time zone. */
+const DAY = { day: 'numeric', month: 'short' } as const
+const hour = new Intl.DateTimeFormat(LOCALE, { timeStyle: 'short' })
+const short = new Intl.DateTimeFormat(LOCALE, DAY)
+const long = new Intl.DateTimeFormat(LOCALE, {
+  weekday: 'long',
+  ...DAY,
+  hour: 'numeric',
+  minute: '2-digit',
+})
 
 /** Sign-ins and refusals by day. Pointing at a day shows its numbers, and choosing it filters the entries. */
 export function Chart() {
   const loaded = useRead('GET /auth/audit/daily', { query: { days: DAYS } })
   return (
-    <Section id="days" title={`Last ${DAYS} days`}>
-      <Waiting of={loaded} />
-      {loaded.data && <Bars days={loaded.data.days} />}
+    <Section
+      id="days"
+      title={`Last ${DAYS} days`}
+      aside={
+        <span class="quiet">
+          Each bar covers 24 hours from {hour.format(new Date().setUTCHours(0, 0))} (midnight UTC).
+        </span>
+      }
+    >
+      <div class="chart-space">
+        <Waiting of={loaded} />
+        {loaded.data && <Bars days={loaded.data.days} />}
+      </div>
     </Section>
   )
 }
@@ -30,12 +48,14 @@ function Bars({ days }: { days: Day[] }) {
   const buttons = useRef<(HTMLButtonElement | null)[]>([])
   const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
   const heightOf = (count: number) => (count === 0 ? 0 : Math.max(count, most * LEAST))
-  const sum = (count: (day: Day) => number) => days.reduce((total, day) => total + count(day), 0)
+  const sum = (count: (day: Day) => number) =>
+    days.reduce((total, day) => total + count(day), 0).toLocaleString(LOCALE)
+  const [signIns, refusals] = [sum((one) => one.signIns), sum((one) => one.refusals)]
   const ends = [0, Math.floor(days.length / 2), days.length - 1]
   const day = looked === null ? undefined : days[looked]
 
   function choose({ date }: Day, isChosen: boolean): void {
-    changeQuery({ from: isChosen ? '' : date, to: isChosen ? '' : date, shown: '' })
+    changeQuery({ day: isChosen ? '' : date, from: '', to: '', shown: '' })
   }
 
   function move(event: KeyboardEvent): void {
@@ -48,14 +68,16 @@ function Bars({ days }: { days: Day[] }) {
   return (
     <>
       <p class="chart-legend">
-        <span class="chart-key">Sign-ins: {sum(({ signIns }) => signIns).toLocaleString()}</span>
-        <span class="chart-key chart-key-refused">
-          Refused sign-ins and changes: {sum(({ refusals }) => refusals).toLocaleString()}
+        <span key={signIns} class="chart-key">
+          Sign-ins: {signIns}
+        </span>
+        <span key={refusals} class="chart-key chart-key-refused">
+          Refused sign-ins and changes: {refusals}
         </span>
       </p>
       <div class="chart-frame">
-        <div class="chart-scale" aria-hidden="true">
-          <span>{most.toLocaleString()}</span>
+        <div class="chart-scale" translate={false} aria-hidden="true">
+          <span>{most.toLocaleString(LOCALE)}</span>
           <span>0</span>
         </div>
         <div class="chart-plot">
@@ -76,9 +98,9 @@ function Bars({ days }: { days: Day[] }) {
               )
             })}
           </svg>
-          <div class="chart-days" role="toolbar" aria-label="Days" onKeyDown={move}>
+          <div class="chart-days" role="toolbar" aria-label="Days, by their start" onKeyDown={move}>
             {days.map((one, n) => {
-              const isChosen = query['from'] === one.date && query['to'] === one.date
+              const isChosen = query['day'] === one.date
               return (
                 <button
                   key={one.date}
@@ -103,21 +125,24 @@ function Bars({ days }: { days: Day[] }) {
             })}
           </div>
         </div>
-        <div class="chart-dates" aria-hidden="true">
+        <div class="chart-dates" translate={false} aria-hidden="true">
           {ends.map((n) => (
-            <span key={n}>{days[n] && short.format(new Date(days[n].date))}</span>
+            <span key={n}>{short.format(startOf(days[n]))}</span>
           ))}
         </div>
       </div>
-      <p class="quiet chart-reading" aria-hidden="true">
-        {day ? `${inWords(day)}.` : 'Point at a day to see its numbers. Select it to list its events.'}
+      <p key={looked} class="quiet chart-reading" aria-hidden="true">
+        {day ? `${inWords(day)}.` : 'Point at a bar for its numbers. Select it for its events.'}
       </p>
     </>
   )
 }
 
+const startOf = (day: Day | undefined) => new Date(day?.date ?? 0)
+
 /** A day and its numbers. Screen readers announce it as the button's name. */
-function inWords({ date, signIns, refusals }: Day): string {
-  const count = signIns === 1 ? '1 sign-in' : `${signIns.toLocaleString()} sign-ins`
-  return `${long.format(new Date(date))}: ${count}, ${refusals.toLocaleString()} refused`
+function inWords(day: Day): string {
+  const { signIns, refusals } = day
+  const count = signIns === 1 ? '1 sign-in' : `${signIns.toLocaleString(LOCALE)} sign-ins`
+  return `${long.format(startOf(day))}: ${count}, ${refusals.toLocaleString(LOCALE)} refused`
 }

@@ -1,79 +1,89 @@
-import { useId } from 'preact/hooks'
+import { keepPreviousData, useQuery as useCached } from '@tanstack/preact-query'
+import type { ComponentChildren } from 'preact'
+import { useId, useRef, useState } from 'preact/hooks'
+import { formats } from '../parts.tsx'
+import { reading } from '../queries.tsx'
 import { useQuery } from '../router.ts'
-import { ACTIONS } from '../words.ts'
-import type { Names } from './entry-table.tsx'
+import type { Member } from '../routes.ts'
+import { ACTION_GROUPS } from '../words.ts'
 
-const NONE = { action: '', actor: '', from: '', to: '' }
-type Name = keyof typeof NONE
+const NONE = { action: '', outcome: '', actor: '', subject: '', from: '', to: '', day: '' }
 
-/** Filters by action, actor, and days. The query keeps the filter. */
-export function ActivityFilter({ names }: { names: Names }) {
+const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
+const DAY_MS = 24 * 60 * 60_000
+const PAUSE_MS = 250
+const ID = /^[\da-f-]{36}$/i
+const EMAIL = /^[^@\s]+@[^@\s]+$/
+
+function useFilter() {
   const [query, changeQuery] = useQuery()
-  const chosen = { ...NONE, ...query }
+  const change = (changed: Partial<typeof NONE>) => changeQuery({ ...changed, shown: '' })
+  return [{ ...NONE, ...query }, change] as const
+}
+
+/** Filters by people, action, outcome, and days. The query keeps the filter. */
+export function ActivityFilter() {
+  const [chosen, change] = useFilter()
   const id = useId()
-  const change = (changed: Partial<Record<Name, string>>) => changeQuery({ ...changed, shown: '' })
-  const people = Object.entries(names).sort(([, one], [, other]) => one.localeCompare(other))
-  const isUnnamed = chosen.actor !== '' && chosen.actor !== 'operator' && !(chosen.actor in names)
   const isBackwards = chosen.from !== '' && chosen.to !== '' && chosen.from > chosen.to
-  const select = (name: Name) => ({
-    id: `${id}-${name}`,
-    value: chosen[name],
-    onChange: ({ currentTarget }: { currentTarget: HTMLSelectElement }) =>
-      change({ [name]: currentTarget.value }),
-  })
-  const day = (name: 'from' | 'to') => (
-    <input
-      id={`${id}-${name}`}
-      type="date"
-      value={chosen[name]}
-      aria-describedby={`${id}-days`}
-      onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
-    />
+  const start = Date.parse(chosen.day)
+  const choice = (name: 'action' | 'outcome', label: string, options: ComponentChildren) => (
+    <div class="field">
+      <label for={`${id}-${name}`}>{label}</label>
+      <select
+        id={`${id}-${name}`}
+        value={chosen[name]}
+        onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
+      >
+        <option value="">any</option>
+        {options}
+      </select>
+    </div>
   )
+  const day = (name: 'from' | 'to', label: string) => (
+    <div class="field">
+      <label for={`${id}-${name}`}>{label}</label>
+      <input
+        id={`${id}-${name}`}
+        type="date"
+        value={chosen[name]}
+        aria-describedby={`${id}-zone`}
+        onChange={({ currentTarget }) => change({ [name]: currentTarget.value, day: '' })}
+      />
+    </div>
+  )
+  const actions = Object.entries(ACTION_GROUPS).map(([group, words]) => (
+    <optgroup key={group} label={group}>
+      {Object.entries(words).map(([action, text]) => (
+        <option key={action} value={action}>
+          {text.replace(/,? (?:of|with)$/, '')}
+        </option>
+      ))}
+    </optgroup>
+  ))
   return (
     <search>
-      <div class="filters">
-        <div class="field">
-          <label for={`${id}-action`}>What</label>
-          <select {...select('action')}>
-            <option value="">everything</option>
-            {Object.entries(ACTIONS).map(([action, words]) => (
-              <option key={action} value={action}>
-                {words}
-              </option>
-            ))}
-          </select>
-        </div>
-        <div class="field">
-          <label for={`${id}-actor`}>Who</label>
-          <select {...select('actor')}>
-            <option value="">everyone</option>
-            <option value="operator">operators</option>
-            {isUnnamed && <option value={chosen.actor}>{chosen.actor}</option>}
-            {people.map(([actor, name]) => (
-              <option key={actor} value={actor}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </div>
-        <div class="field">
-          <label for={`${id}-from`}>From</label>
-          {day('from')}
-        </div>
-        <div class="field">
-          <label for={`${id}-to`}>To</label>
-          {day('to')}
-        </div>
+      <div class="filters trail-filters">
+        <PersonField name="actor" label="By" others={OPERATORS} />
+        <PersonField name="subject" label="About" others={[]} />
+        {choice('action', 'What', actions)}
+        {choice('outcome', 'Outcome', OUTCOMES)}
+        {day('from', 'From')}
+        {day('to', 'To')}
       </div>
       <p class="filter-note">
-        <span class="quiet" id={`${id}-days`}>
-          Days are in UTC, as in the chart.
+        <span class="quiet" id={`${id}-zone`}>
+          Times are in your time zone, {timeZone}.
         </span>
+        {!Number.isNaN(start) && (
+          <span key={start}>
+            Only {formats.minute.format(start)} to {formats.minute.format(start + DAY_MS)}.
+          </span>
+        )}
         <span class="error" role="status">
-          {isBackwards && '“From” is after “To”. Swap the dates.'}
+          {isBackwards && <span>“From” is after “To”. Swap the dates.</span>}
         </span>
-        {Object.keys(NONE).some((name) => query[name]) && (
+        {Object.keys(NONE).some((name) => chosen[name as keyof typeof NONE]) && (
           <button type="button" class="link" onClick={() => change(NONE)}>
             Clear filter
           </button>
@@ -82,3 +92,94 @@ export function ActivityFilter({ names }: { names: Names }) {
     </search>
   )
 }
+
+const OUTCOMES = ['done', 'refused'].map((outcome) => <option key={outcome}>{outcome}</option>)
+const OPERATORS = [{ id: 'operator', text: 'gatehouse operators' }]
+
+interface PersonProps {
+  name: 'actor' | 'subject'
+  label: string
+  others: typeof OPERATORS
+}
+
+/** Chooses a member, and suggests members while the user types. Other text filters nothing. */
+function PersonField({ name, label, others }: PersonProps) {
+  const [{ [name]: chosen }, change] = useFilter()
+  const id = useId()
+  const [typed, setTyped] = useState({ id: '', text: '' })
+  const [isLeft, setLeft] = useState(false)
+  /** Undefined until the field has the focus. */
+  const [search, setSearch] = useState<string>()
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  // A link, Back, or "Clear filter" changed the query.
+  const isForeign = typed.id !== chosen
+  const { data: member } = useCached({
+    ...reading('GET /auth/members/:id', { id: chosen }),
+    enabled: isForeign && ID.test(chosen),
+  })
+  const { data: found } = useCached({
+    ...reading('GET /auth/members', { query: { search, limit: 100 } }),
+    enabled: search !== undefined,
+    placeholderData: keepPreviousData,
+  })
+  const people = [...others, ...(found?.members ?? []).map(toPerson)]
+  const named = [...others, ...(member ? [toPerson(member)] : [])].find((one) => one.id === chosen)
+  const text = isForeign ? (named?.text ?? chosen) : typed.text
+  const isMissed = isLeft && chosen === '' && text !== ''
+
+  function choose(person: typeof typed): void {
+    setTyped(person)
+    setLeft(false)
+    if (person.id !== chosen) change({ [name]: person.id })
+  }
+
+  function input(text: string): void {
+    const person = people.find((one) => one.text === text)
+    choose(person ?? { id: '', text })
+    clearTimeout(timer.current)
+    if (!person) timer.current = setTimeout(() => setSearch(text.trim().slice(0, 100)), PAUSE_MS)
+  }
+
+  /** Completes the text if only one person matches. Entries can also be about the email of an invitation. */
+  function leave(): void {
+    const [first, second] = people.filter((one) => one.text.toLowerCase().includes(text.toLowerCase()))
+    setLeft(true)
+    if (chosen !== '' || text === '') return
+    if (first && !second) choose(first)
+    else if (name === 'subject' && EMAIL.test(text)) choose({ id: text, text })
+  }
+
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        list={`${id}-people`}
+        autoComplete="off"
+        spellcheck={false}
+        placeholder="anyone"
+        value={text}
+        aria-invalid={isMissed}
+        aria-describedby={isMissed ? `${id}-error` : undefined}
+        onFocus={() => setSearch((current) => current ?? '')}
+        onInput={({ currentTarget }) => input(currentTarget.value)}
+        onChange={leave}
+      />
+      <datalist id={`${id}-people`}>
+        {people.map((person) => (
+          <option key={person.id} value={person.text} />
+        ))}
+      </datalist>
+      {isMissed && (
+        <span class="error" id={`${id}-error`} role="alert">
+          Choose someone from the list.
+        </span>
+      )}
+    </div>
+  )
+}
+
+const toPerson = ({ id, name, email }: Member) => ({
+  id,
+  text: name === email ? email : `${name} (${email})`,
+})

@@ -1,4 +1,3 @@
-import { useRef } from 'preact/hooks'
 import { download } from '../api.ts'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Section, Title } from '../parts.tsx'
@@ -7,21 +6,20 @@ import { useQuery } from '../router.ts'
 import { Chart } from './activity-chart.tsx'
 import { ActivityFilter } from './activity-filter.tsx'
 import { EntryTable } from './entry-table.tsx'
+import type { PageProps } from './shell.tsx'
 
 /** The audit log and its chart. The query keeps the filter. */
-export function Activity() {
-  const [query] = useQuery()
-  const { action, actor, from, to } = query
-  // Includes the whole last day.
-  const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
+export function Activity({ session: { accessContext } }: PageProps) {
+  const [{ action, outcome, actor, subject, ...days }] = useQuery()
+  const filter = { action, outcome, actor, subject, ...timesOf(days) }
   const { pages, first, moreButton } = usePages('GET /auth/audit', { limit: 100, ...filter })
-  const entries = pages.flatMap((page) => page.entries)
-  /** Includes names from previously shown entries. */
-  const seen = useRef<Record<string, string>>({})
-  const names = Object.assign(seen.current, ...pages.map((page) => page.names))
+  const hasEntries = pages.some(({ entries }) => entries.length > 0)
   const saving = useChange()
-  const save = (format: keyof typeof FORMATS) =>
-    saving.run(() => download(filter, FORMATS[format], `audit.${format.toLowerCase()}`))
+  const save = (format: keyof typeof FORMATS) => {
+    const { companyHandle, companyId } = accessContext
+    const name = `audit-${companyHandle ?? companyId}-${today()}.${format.toLowerCase()}`
+    return saving.run(() => download(filter, FORMATS[format], name))
+  }
   return (
     <>
       <Title>Activity</Title>
@@ -48,14 +46,14 @@ export function Activity() {
         }
       >
         <Outcome of={saving} />
-        <ActivityFilter names={names} />
+        <ActivityFilter />
         <Waiting of={first} />
-        {first.data && entries.length === 0 && (
+        {first.data && !hasEntries && (
           <p class="empty" role="status">
             No events match. Clear the filter or choose different days.
           </p>
         )}
-        {entries.length > 0 && <EntryTable entries={entries} names={names} />}
+        {hasEntries && <EntryTable pages={pages} />}
         {moreButton('Show older')}
       </Section>
     </>
@@ -65,10 +63,21 @@ export function Activity() {
 const FORMATS = { CSV: 'text/csv', NDJSON: 'application/x-ndjson' }
 const FORMAT_NAMES = ['CSV', 'NDJSON'] as const
 
-const DAY_MS = 24 * 60 * 60_000
+/** The local date, as in an ISO time. */
+function today(): string {
+  const now = new Date()
+  const parts = [now.getFullYear(), now.getMonth() + 1, now.getDate()]
+  return parts.map((part) => String(part).padStart(2, '0')).join('-')
+}
 
-/** The start of a day in UTC plus `daysLater`. Undefined without a valid day. */
-function startOf(day: string | undefined, daysLater: number): string | undefined {
-  const time = Date.parse(`${day}T00:00:00Z`)
-  return Number.isNaN(time) ? undefined : new Date(time + daysLater * DAY_MS).toISOString()
+/** `from` and `to` are local days, and include the whole last day. `day` is a bar of the chart, in UTC. */
+function timesOf({ from, to, day }: Record<string, string>) {
+  const [first, last, zone] = day ? [day, day, 'Z'] : [from, to, '']
+  return { from: timeAt(`${first}T00:00${zone}`), to: timeAt(`${last}T24:00${zone}`) }
+}
+
+/** Undefined without a valid time. */
+function timeAt(text: string): string | undefined {
+  const time = Date.parse(text)
+  return Number.isNaN(time) ? undefined : new Date(time).toISOString()
 }

@@ -1,12 +1,11 @@
-import { useMemo } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { Time } from '../parts.tsx'
-import type { AuditEntry } from '../routes.ts'
+import type { Answer, AuditEntry } from '../routes.ts'
 import { detailsOf, isOfFactor, whatOf, whyOf } from './entry-words.ts'
 
-/** Names by member ID, without deleted members. */
-export type Names = Readonly<Record<string, string>>
+type Page = Answer<'GET /auth/audit'>
 
-export function EntryTable({ entries, names }: { entries: AuditEntry[]; names: Names }) {
+export function EntryTable({ pages }: { pages: Page[] }) {
   return (
     <table class="list trail" aria-labelledby="trail">
       <thead class="list-head">
@@ -20,62 +19,76 @@ export function EntryTable({ entries, names }: { entries: AuditEntry[]; names: N
           <th scope="col">What</th>
         </tr>
       </thead>
-      <tbody>
-        {entries.map((entry) => (
-          <Row
-            key={entry.id}
-            entry={entry}
-            actorName={entry.actor === null ? undefined : names[entry.actor]}
-            subjectName={entry.subject === null ? undefined : names[entry.subject]}
-          />
-        ))}
-      </tbody>
+      {pages.map((page, n) => (
+        <Rows key={n} page={page} />
+      ))}
     </table>
   )
 }
 
-interface RowProps {
-  entry: AuditEntry
-  actorName: string | undefined
-  subjectName: string | undefined
-}
+/** Heights of pages that the user left. The browser lays out only pages in view, but Back needs the height of each. */
+const heights = new WeakMap<Page, number>()
 
 /** Memoized: appending a page must not render thousands of rows again. */
-function Row({ entry, actorName, subjectName }: RowProps) {
+function Rows({ page }: { page: Page }) {
+  const body = useRef<HTMLTableSectionElement>(null)
+  useLayoutEffect(
+    () => () => {
+      if (body.current) heights.set(page, body.current.getBoundingClientRect().height)
+    },
+    [page],
+  )
   return useMemo(() => {
-    const { occurredAt, actor, action, subject, ipAddress } = entry
-    const [before, after] = whatOf(entry)
-    const asides = [detailsOf(entry), whyOf(entry)].filter((text) => text !== null)
+    const height = heights.get(page)
     return (
-      <tr class="list-row">
-        <td class="trail-when">
-          <Time at={occurredAt} />
-          {ipAddress && <span class="quiet trail-aside"> from {ipAddress}</span>}
-        </td>
-        <td class="trail-who">{actor === null ? 'Someone' : <Who id={actor} name={actorName} />}</td>
-        <td class="trail-what">
-          {before}
-          {subject !== null && subject !== actor && !isOfFactor(action) && (
-            <>
-              {' '}
-              <Who id={subject} name={subjectName} />
-            </>
-          )}
-          {after && ` ${after}`}
-          {asides.map((text) => (
-            <span key={text} class="quiet trail-aside">
-              {text}
-            </span>
-          ))}
-        </td>
-      </tr>
+      <tbody ref={body} style={height ? { containIntrinsicBlockSize: `auto ${height}px` } : undefined}>
+        {page.entries.map((entry) => (
+          <Row key={entry.id} entry={entry} names={page.names} />
+        ))}
+      </tbody>
     )
-  }, [entry, actorName, subjectName])
+  }, [page])
+}
+
+function Row({ entry, names }: { entry: AuditEntry; names: Page['names'] }) {
+  const { occurredAt, actor, action, subject, ipAddress } = entry
+  const [before, after] = whatOf(entry)
+  const asides = [detailsOf(entry), whyOf(entry)].filter((text) => text !== null)
+  return (
+    <tr class="list-row">
+      <td class="trail-when">
+        <Time at={occurredAt} />
+        {ipAddress && <span class="quiet trail-aside"> from {ipAddress}</span>}
+      </td>
+      <td class="trail-who">{actor === null ? 'Someone' : <Who id={actor} name={names[actor]} />}</td>
+      <td class="trail-what">
+        {before}
+        {subject !== null && subject !== actor && !isOfFactor(action) && (
+          <>
+            {' '}
+            <Who id={subject} name={names[subject]} />
+          </>
+        )}
+        {after && ` ${after}`}
+        {asides.map((text) => (
+          <span key={text} class="quiet trail-aside">
+            {text}
+          </span>
+        ))}
+      </td>
+    </tr>
+  )
 }
 
 /** A member's name, an email, or the ID of a deleted member. */
 function Who({ id, name }: { id: string; name: string | undefined }) {
   if (id === 'operator') return <>an operator</>
-  if (name !== undefined) return <span title={id}>{name}</span>
-  return id.includes('@') ? id : <code>{id}</code>
+  // Names can change, and page translators replace text nodes.
+  if (name !== undefined)
+    return (
+      <span title={id} translate={false}>
+        {name}
+      </span>
+    )
+  return id.includes('@') ? id : <code translate={false}>{id}</code>
 }

@@ -1,3 +1,4 @@
+import { LOCALE } from '../parts.tsx'
 import type { AuditEntry } from '../routes.ts'
 import * as words from '../words.ts'
 
@@ -40,7 +41,7 @@ export function whatOf({ action, outcome, subject }: AuditEntry): [before: strin
 /** The reason for a refusal, and the number of sign-ins that the entry sums up. */
 export function whyOf({ reason, count = 1 }: AuditEntry): string | null {
   const why = reason === undefined ? [] : [REASONS[reason] ?? reason]
-  const times = count > 1 ? [`${count.toLocaleString()} times`] : []
+  const times = count > 1 ? [`${count.toLocaleString(LOCALE)} times`] : []
   return [...why, ...times].join(', ') || null
 }
 

@@ -20,7 +20,7 @@ import { type PageProps, Shell } from './shell.tsx'
 const PAGES: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
   '/developer': (props) => <Developer {...props} />,
   '/members': (props) => <MembersPage {...props} />,
-  '/activity': () => <Activity />,
+  '/activity': (props) => <Activity {...props} />,
   '/company': (props) => <CompanyPage {...props} />,
   '/account': (props) => <Account {...props} />,
 }
