@@ -25,7 +25,6 @@ function useFilter() {
 export function ActivityFilter() {
   const [chosen, change] = useFilter()
   const id = useId()
-  const isBackwards = chosen.from !== '' && chosen.to !== '' && chosen.from > chosen.to
   const start = Date.parse(chosen.day)
   const choice = (name: 'action' | 'outcome', label: string, options: ComponentChildren) => (
     <div class="field">
@@ -47,6 +46,8 @@ export function ActivityFilter() {
         id={`${id}-${name}`}
         type="date"
         value={chosen[name]}
+        min={name === 'to' ? chosen.from : undefined}
+        max={name === 'from' ? chosen.to : undefined}
         aria-describedby={`${id}-zone`}
         onChange={({ currentTarget }) => change({ [name]: currentTarget.value, day: '' })}
       />
@@ -80,9 +81,6 @@ export function ActivityFilter() {
             Only {formats.minute.format(start)} to {formats.minute.format(start + DAY_MS)}.
           </span>
         )}
-        <span class="error" role="status">
-          {isBackwards && <span>“From” is after “To”. Swap the dates.</span>}
-        </span>
         {Object.keys(NONE).some((name) => chosen[name as keyof typeof NONE]) && (
           <button type="button" class="link" onClick={() => change(NONE)}>
             Clear filter

@@ -15,10 +15,11 @@ export function Activity({ session: { accessContext } }: PageProps) {
   const { pages, first, moreButton } = usePages('GET /auth/audit', { limit: 100, ...filter })
   const hasEntries = pages.some(({ entries }) => entries.length > 0)
   const saving = useChange()
-  const save = (format: keyof typeof FORMATS) => {
+  function save(format: string, type: string): Promise<void> {
     const { companyHandle, companyId } = accessContext
-    const name = `audit-${companyHandle ?? companyId}-${today()}.${format.toLowerCase()}`
-    return saving.run(() => download(filter, FORMATS[format], name))
+    // Swedish dates are local, and written as in ISO 8601.
+    const name = `audit-${companyHandle ?? companyId}-${new Date().toLocaleDateString('sv')}`
+    return saving.run(() => download(filter, type, `${name}.${format.toLowerCase()}`))
   }
   return (
     <>
@@ -31,13 +32,13 @@ export function Activity({ session: { accessContext } }: PageProps) {
           // biome-ignore lint/a11y/useSemanticElements: two buttons are not a set of fields
           <div class="downloads" role="group" aria-label="Download matching events">
             <span class="quiet">Download</span>
-            {FORMAT_NAMES.map((format) => (
+            {FORMATS.map(([format, type]) => (
               <button
                 key={format}
                 type="button"
                 class="small"
                 aria-disabled={saving.isBusy}
-                onClick={() => save(format)}
+                onClick={() => save(format, type)}
               >
                 {format}
               </button>
@@ -60,15 +61,10 @@ export function Activity({ session: { accessContext } }: PageProps) {
   )
 }
 
-const FORMATS = { CSV: 'text/csv', NDJSON: 'application/x-ndjson' }
-const FORMAT_NAMES = ['CSV', 'NDJSON'] as const
-
-/** The local date, as in an ISO time. */
-function today(): string {
-  const now = new Date()
-  const parts = [now.getFullYear(), now.getMonth() + 1, now.getDate()]
-  return parts.map((part) => String(part).padStart(2, '0')).join('-')
-}
+const FORMATS = [
+  ['CSV', 'text/csv'],
+  ['NDJSON', 'application/x-ndjson'],
+] as const
 
 /** `from` and `to` are local days, and include the whole last day. `day` is a bar of the chart, in UTC. */
 function timesOf({ from, to, day }: Record<string, string>) {
