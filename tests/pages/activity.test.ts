@@ -70,6 +70,12 @@ test('activity is filtered by people and by days of the browser, in English, als
   await page.evaluate(TRANSLATE)
   await page.clock.fastForward('02:00:00')
   await expect.poll(() => time.innerText()).toBe('2 hours ago')
+  await page.goto('/company')
+  const copy = page.getByRole('button', { name: /^Copy / }).first()
+  await copy.waitFor()
+  await page.evaluate(TRANSLATE)
+  await copy.click()
+  await expect.poll(() => copy.innerText()).toMatch(/^(?:Copied|Couldn't copy)/)
 })
 
 /** Does to each text what the page translators of browsers do. */
