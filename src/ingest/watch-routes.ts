@@ -3,6 +3,7 @@ import type { Context } from '../http/context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { actorOf } from '../session/acts.ts'
+import { requireSameSite } from '../session/credential.ts'
 import { DEFAULT_WATCHED, ReceivedEventsQuery, ReceivedEventsReply } from './schemas.ts'
 import { toText, type Watched, watchEvents } from './watch.ts'
 
@@ -23,6 +24,8 @@ const routes: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       const { limit = DEFAULT_WATCHED } = request.query
+      // It can start a watch, so pages of other sites must not send it with a cookie.
+      if (request.headers.authorization === undefined) requireSameSite(request, context.config)
       const actor = actorOf(request, context)
       const watched = await admit(actor.session.companyId, () => watchEvents(context, actor, limit))
       reply.type('application/json; charset=utf-8').serializer(toText)
