@@ -1,11 +1,21 @@
-import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Time } from '../parts.tsx'
 import type { Answer, AuditEntry } from '../routes.ts'
 import { detailsOf, isOfFactor, whatOf, whyOf } from './entry-words.ts'
 
 type Page = Answer<'GET /auth/audit'>
 
+/** Heights of pages that the user left. The browser lays out only pages in view, but Back needs the height of each. */
+const heights = new WeakMap<Page, number>()
+
 export function EntryTable({ pages }: { pages: Page[] }) {
+  // One page at a time, so that thousands of rows do not block the browser. Back shows all, to return to the same place.
+  const [drawn, setDrawn] = useState(pages.every((page) => heights.has(page)) ? pages.length : 1)
+  useEffect(() => {
+    if (drawn >= pages.length) return
+    const timer = setTimeout(() => setDrawn(drawn + 1))
+    return () => clearTimeout(timer)
+  }, [drawn, pages.length])
   return (
     <table class="list trail" aria-labelledby="trail">
       <thead class="list-head">
@@ -19,15 +29,12 @@ export function EntryTable({ pages }: { pages: Page[] }) {
           <th scope="col">What</th>
         </tr>
       </thead>
-      {pages.map((page, n) => (
-        <Rows key={n} page={page} />
+      {pages.slice(0, drawn).map((page) => (
+        <Rows key={page.entries[0]?.id} page={page} />
       ))}
     </table>
   )
 }
-
-/** Heights of pages that the user left. The browser lays out only pages in view, but Back needs the height of each. */
-const heights = new WeakMap<Page, number>()
 
 /** Memoized: appending a page must not render thousands of rows again. */
 function Rows({ page }: { page: Page }) {
