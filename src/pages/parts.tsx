@@ -135,19 +135,18 @@ const { locale, hourCycle } = new Intl.DateTimeFormat(undefined, { hour: 'numeri
 /** The page's language, so that dates match its words, with the user's region and clock. */
 export const LOCALE = `en-${new Intl.Locale(locale).maximize().region ?? 'US'}-u-hc-${hourCycle}`
 
-const TO_THE_HOUR = { year: 'numeric', month: 'short', day: 'numeric', hour: 'numeric' } as const
 export const formats = {
+  hour: new Intl.DateTimeFormat(LOCALE, { year: 'numeric', month: 'short', day: 'numeric', hour: 'numeric' }),
   minute: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' }),
-  hour: new Intl.DateTimeFormat(LOCALE, TO_THE_HOUR),
-  exact: new Intl.DateTimeFormat(LOCALE, {
-    ...TO_THE_HOUR,
-    minute: '2-digit',
-    second: '2-digit',
-    timeZoneName: 'short',
-  }),
+  exact: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long' }),
 }
 const ago = new Intl.RelativeTimeFormat(LOCALE)
 const MINUTE_MS = 60_000
+
+function inWords(minutes: number): string {
+  if (minutes < 1) return 'just now'
+  return minutes < 60 ? ago.format(-minutes, 'minute') : ago.format(-Math.floor(minutes / 60), 'hour')
+}
 
 const said = new WeakMap<HTMLTimeElement, string>()
 
@@ -157,13 +156,7 @@ function sayTime(time: HTMLTimeElement, isToTheHour = false): void {
   const minutes = Math.floor((Date.now() - at.getTime()) / MINUTE_MS)
   // Clocks can differ by a minute.
   const isRecent = !isToTheHour && minutes >= -1 && minutes < 24 * 60
-  const inWords = () =>
-    minutes < 60 ? ago.format(-minutes, 'minute') : ago.format(-Math.floor(minutes / 60), 'hour')
-  const text = !isRecent
-    ? formats[isToTheHour ? 'hour' : 'minute'].format(at)
-    : minutes < 1
-      ? 'just now'
-      : inWords()
+  const text = isRecent ? inWords(minutes) : formats[isToTheHour ? 'hour' : 'minute'].format(at)
   if (said.get(time) === text) return
   said.set(time, text)
   time.textContent = text

@@ -70,6 +70,8 @@ test('activity is filtered by people and by days of the browser, in English, als
   await page.evaluate(TRANSLATE)
   await page.clock.fastForward('02:00:00')
   await expect.poll(() => time.innerText()).toBe('2 hours ago')
+  await page.emulateMedia({ media: 'print' })
+  expect([await by.isVisible(), await who.first().isVisible()]).toEqual([false, true])
   await page.goto('/company')
   const copy = page.getByRole('button', { name: /^Copy / }).first()
   await copy.waitFor()

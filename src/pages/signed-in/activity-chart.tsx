@@ -12,12 +12,7 @@ const LEAST = 0.02
 const DAY = { day: 'numeric', month: 'short' } as const
 const hour = new Intl.DateTimeFormat(LOCALE, { timeStyle: 'short' })
 const short = new Intl.DateTimeFormat(LOCALE, DAY)
-const long = new Intl.DateTimeFormat(LOCALE, {
-  weekday: 'long',
-  ...DAY,
-  hour: 'numeric',
-  minute: '2-digit',
-})
+const long = new Intl.DateTimeFormat(LOCALE, { ...DAY, weekday: 'long', hour: 'numeric', minute: '2-digit' })
 
 /** Sign-ins and refusals by day. Pointing at a day shows its numbers, and choosing it filters the entries. */
 export function Chart() {
@@ -67,13 +62,9 @@ function Bars({ days }: { days: Day[] }) {
 
   return (
     <>
-      <p class="chart-legend">
-        <span key={signIns} class="chart-key">
-          Sign-ins: {signIns}
-        </span>
-        <span key={refusals} class="chart-key chart-key-refused">
-          Refused sign-ins and changes: {refusals}
-        </span>
+      <p key={`${signIns} ${refusals}`} class="chart-legend">
+        <span class="chart-key">Sign-ins: {signIns}</span>
+        <span class="chart-key chart-key-refused">Refused sign-ins and changes: {refusals}</span>
       </p>
       <div class="chart-frame">
         <div class="chart-scale" translate={false} aria-hidden="true">
