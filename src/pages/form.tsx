@@ -44,6 +44,7 @@ const ASKED: Partial<Record<FieldName, string>> = {
   newEmail: 'your new email',
   newPassword: 'a new password',
   password: 'your password',
+  secret: 'the signing secret',
 }
 
 /** Messages by field name. */

@@ -157,8 +157,9 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
   await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
   await send.getByText(`SIGNING_SECRET=${shown} bash send.sh`).waitFor()
   const events = page.getByRole('region', { name: 'Received events' })
+  const watched = page.waitForResponse('**/auth/events?*')
   await press(events, 'Watch events')
-  await page.waitForResponse('**/auth/events?*')
+  await watched
   await press(send, 'Send test event')
   await send.locator('.done:focus', { hasText: 'Accepted with status 202' }).waitFor()
   // The tick does not hide the refusal.

@@ -104,7 +104,11 @@ test('leaving an unused secret, new password, or recovery codes requires confirm
 
   await go(page, 'Developer')
   await say(setup, '3 of 4 done')
-  await page.getByRole('listitem').filter({ hasText: 'Billing worker' }).getByText('Never used').waitFor()
+  await page
+    .getByRole('listitem')
+    .filter({ hasText: 'Billing worker' })
+    .getByText('Last used: never')
+    .waitFor()
   await service.addUser(admin)
   await go(page, 'Invite a second person')
   await heading(page, 'Members')

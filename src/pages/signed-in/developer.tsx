@@ -11,25 +11,23 @@ import { SigningSecret, Target } from './signing-secret.tsx'
 /** How to send events and check tokens. Members who manage the signing secret also see it, and refused requests. */
 export function Developer({ session }: { session: Session }) {
   const mayManage = session.permissions.includes('webhook-secret:manage')
-  const mayAdd = session.permissions.includes('members:manage')
   return (
     <>
       <Title>Developer settings</Title>
-      {mayManage ? <Managed session={session} mayAdd={mayAdd} /> : <Unmanaged session={session} />}
-      <SignIn session={session} mayAdd={mayAdd} />
+      {mayManage ? <Managed session={session} /> : <Unmanaged session={session} />}
     </>
   )
 }
 
 /** Polls, so that new events and refusals appear without a reload. */
-function Managed({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
+function Managed({ session }: { session: Session }) {
   const status = useQuery({ ...reading('POST /auth/webhook-secret/status'), ...polled(POLL_MS) })
   const refused = useQuery({ ...reading('GET /auth/webhook-secret/refusals'), ...polled(POLL_MS) })
   const [fresh, setFresh] = useState<NewSecret | null>(null)
   const hint = status.data?.hint ?? undefined
   return (
     <>
-      {mayAdd && <SetupList status={status.data} />}
+      {session.permissions.includes('members:manage') && <SetupList status={status.data} />}
       <div class="columns">
         <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
         <Send session={session} secret={fresh?.secret} canTest={status.data?.configured}>
@@ -37,7 +35,7 @@ function Managed({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
             <FirstEvent status={status.data} fresh={fresh} refusals={refused.data?.refusals ?? []} />
           )}
         </Send>
-        {mayAdd && <ServiceAccounts />}
+        <SignIn session={session} />
       </div>
       <ReceivedEvents session={session} refused={refused} hint={hint} />
     </>
@@ -58,50 +56,27 @@ function Unmanaged({ session }: { session: Session }) {
           </dl>
         </Section>
         <Send session={session} canTest={mayInspect} />
+        <SignIn session={session} />
       </div>
       {mayInspect && <ReceivedEvents session={session} />}
     </>
   )
 }
 
-function ServiceAccounts() {
-  const loaded = useRead('GET /auth/members', { query: { kind: 'service', limit: 20 } })
-  const { members = [], total = 0 } = loaded.data ?? {}
-  return (
-    <Section id="service-accounts" title="Service accounts" aside={<a href="/members">Members</a>}>
-      <Waiting of={loaded} />
-      {loaded.data && total === 0 && <p class="empty">None yet. Add one under Members.</p>}
-      {total > 0 && (
-        <ul class="sessions">
-          {members.map(({ id, name, lastSignInAt }) => (
-            <li key={id}>
-              <strong>{name}</strong>
-              <span class="quiet">
-                {lastSignInAt ? (
-                  <>
-                    Last used <Time at={lastSignInAt} isToTheHour />
-                  </>
-                ) : (
-                  'Never used'
-                )}
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
-      {total > members.length && <p class="quiet">And {total - members.length} more under Members.</p>}
-    </Section>
-  )
-}
-
-function SignIn({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
+function SignIn({ session }: { session: Session }) {
   const { companyHandle } = session.accessContext
+  const mayAdd = session.permissions.includes('members:manage')
   const { origin } = location
   return (
-    <Section id="sign-in" title="Sign in from a program">
+    <Section
+      id="sign-in"
+      title="Sign in from a program"
+      aside={mayAdd && <a href="/members">Add a service account</a>}
+    >
       <p class="lead">
         Programs sign in as a service account.{!mayAdd && ' Ask an admin of your company to add one.'}
       </p>
+      {mayAdd && <ServiceAccounts />}
       <dl class="facts">
         <dt>Sign in</dt>
         <dd>
@@ -119,28 +94,41 @@ function SignIn({ session, mayAdd }: { session: Session; mayAdd: boolean }) {
         <dt>Key set</dt>
         <dd>
           <Copied text={`${origin}/api/.well-known/jwks.json`} what="the key set URL" />
-          <p class="quiet">
-            Verifies access tokens offline: ES256, issuer <code>{origin}/api</code>, audience{' '}
-            <code>gatehouse</code>. Claims: <code>sub</code> (user), <code>cid</code> (company),{' '}
-            <code>sid</code> (session), <code>role</code>, <code>perms</code>. Changes take effect within 15
-            minutes.
-          </p>
-        </dd>
-        <dt>Documentation</dt>
-        <dd>
-          <a href="/docs" target="_blank" rel="noopener">
-            Guides
-          </a>
-          ,{' '}
-          <a href="/docs/reference" target="_blank" rel="noopener">
-            API reference
-          </a>
-          , and{' '}
-          <a href="/api/openapi.json" target="_blank" rel="noopener">
-            openapi.json
-          </a>
+          <p class="quiet">Verifies access tokens offline.</p>
         </dd>
       </dl>
+      <p class="links">
+        <a href="/docs" target="_blank" rel="noopener">
+          Guides
+        </a>
+        <a href="/docs/reference" target="_blank" rel="noopener">
+          API reference
+        </a>
+        <a href="/api/openapi.json" target="_blank" rel="noopener">
+          openapi.json
+        </a>
+      </p>
     </Section>
+  )
+}
+
+function ServiceAccounts() {
+  const loaded = useRead('GET /auth/members', { query: { kind: 'service', limit: 20 } })
+  const { members = [], total = 0 } = loaded.data ?? {}
+  return (
+    <>
+      <Waiting of={loaded} />
+      {total > 0 && (
+        <ul class="sessions">
+          {members.map(({ id, name, lastSignInAt: at }) => (
+            <li key={id}>
+              <strong>{name}</strong>
+              <span class="quiet">Last used: {at ? <Time at={at} isToTheHour /> : 'never'}</span>
+            </li>
+          ))}
+          {total > members.length && <li>And {total - members.length} more</li>}
+        </ul>
+      )}
+    </>
   )
 }

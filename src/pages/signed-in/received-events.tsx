@@ -62,22 +62,11 @@ interface Props {
 export function ReceivedEvents({ session, refused, hint }: Props) {
   const [isWatching, setWatching] = useState(false)
   const watched = useQuery({ ...watching, ...polled(POLL_MS), enabled: isWatching })
-  const events = isWatching ? (watched.data ?? []) : []
-  const refusals = refused?.data?.refusals ?? []
   const rows = [
-    ...events.map((event) => ({ at: event.receivedAt, row: <Accepted key={event.id} event={event} /> })),
-    ...refusals.map((refusal) => ({
-      at: refusal.lastAt,
-      row: (
-        <Refused
-          key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}
-          refusal={refusal}
-          hint={hint}
-        />
-      ),
-    })),
+    ...((isWatching && watched.data) || []).map(toRow),
+    ...(refused?.data?.refusals ?? []).map((refusal) => toRefusedRow(refusal, hint)),
   ].sort((one, other) => other.at.localeCompare(one.at))
-  const isLoaded = (!refused || refused.data) && (!isWatching || watched.data)
+  const isLoaded = isWatching ? watched.data : refused?.data
   return (
     <Section
       id="events"
@@ -98,7 +87,10 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
       </p>
       {refused && <Waiting of={refused} />}
       {isWatching && <Waiting of={watched} />}
-      {rows.length > 0 ? (
+      {isLoaded && rows.length === 0 && (
+        <p class="empty">{isWatching ? 'No events yet.' : 'No refused requests.'}</p>
+      )}
+      {rows.length > 0 && (
         <table class="list" aria-labelledby="events">
           <thead class="list-head">
             <tr>
@@ -111,70 +103,65 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
               <th scope="col">Outcome</th>
             </tr>
           </thead>
-          <tbody>{rows.map(({ row }) => row)}</tbody>
+          <tbody>
+            {rows.map(({ key, at, event, outcome }) => (
+              <tr key={key} class="list-row">
+                <td>
+                  <Time at={at} />
+                </td>
+                <th scope="row" class="list-first">
+                  {event}
+                </th>
+                <td>{outcome}</td>
+              </tr>
+            ))}
+          </tbody>
         </table>
-      ) : (
-        isLoaded &&
-        (isWatching || refused) && (
-          <p class="empty">
-            {isWatching
-              ? 'No events yet. New ones appear here within seconds.'
-              : "No refused requests. If one is refused, you'll see the reason here, and what to do."}
-          </p>
-        )
       )}
     </Section>
   )
 }
 
-function Accepted({ event: { id, type, receivedAt, payload } }: { event: ReceivedEvent }) {
-  return (
-    <tr class="list-row">
-      <td>
-        <Time at={receivedAt} />
-      </td>
-      <th scope="row" class="list-first">
-        <details>
-          <summary>
-            <code>{type}</code>
-          </summary>
-          {payload === undefined ? (
-            <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
-          ) : (
-            <div class="example">
-              {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
-              <pre tabIndex={0}>
-                <code>{payload}</code>
-              </pre>
-              <CopyButton text={payload} what="the content" />
-            </div>
-          )}
-        </details>
-        <span class="quiet">{id}</span>
-      </th>
-      <td>
-        <span class="tick">Accepted</span>
-      </td>
-    </tr>
-  )
-}
+const toRow = ({ id, type, receivedAt, payload }: ReceivedEvent) => ({
+  key: id,
+  at: receivedAt,
+  event: (
+    <>
+      <details>
+        <summary>
+          <code>{type}</code>
+        </summary>
+        {payload === undefined ? (
+          <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
+        ) : (
+          <div class="example">
+            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
+            <pre tabIndex={0}>
+              <code>{payload}</code>
+            </pre>
+            <CopyButton text={payload} what="the content" />
+          </div>
+        )}
+      </details>
+      <span class="quiet">{id}</span>
+    </>
+  ),
+  outcome: <span class="tick">Accepted</span>,
+})
 
-function Refused({ refusal, hint }: { refusal: Refusal; hint: string | undefined }) {
-  const { count, reason, lastAt, ipAddress, webhookId } = refusal
-  return (
-    <tr class="list-row">
-      <td>
-        <Time at={lastAt} />
-      </td>
-      <th scope="row" class="list-first">
-        {webhookId ? <code>{webhookId}</code> : 'No valid ID'} <span class="quiet">from {ipAddress}</span>
-      </th>
-      <td>
-        <p>
-          <strong class="error">Refused</strong> {count} × <code>{reason}</code>
-        </p>
-        <p class="quiet">{adviceFor(refusal, hint)}</p>
-      </td>
-    </tr>
-  )
-}
+const toRefusedRow = (refusal: Refusal, hint: string | undefined) => ({
+  key: `${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`,
+  at: refusal.lastAt,
+  event: (
+    <>
+      {refusal.webhookId ? <code>{refusal.webhookId}</code> : 'No valid ID'}{' '}
+      <span class="quiet">from {refusal.ipAddress}</span>
+    </>
+  ),
+  outcome: (
+    <>
+      <strong class="error">Refused</strong> {refusal.count} × <code>{refusal.reason}</code>
+      <p class="quiet">{adviceFor(refusal, hint)}</p>
+    </>
+  ),
+})

@@ -25,16 +25,11 @@ export function SetupList({ status }: { status: SecretStatus | undefined }) {
         </span>
       }
     >
-      <ul class="steps">
+      <ul class="plain">
         {steps.map(({ name, to, isDone }) => (
           <li key={to} class={isDone ? 'tick' : undefined}>
-            {isDone ? (
-              <>
-                {name} <span class="hidden">(done)</span>
-              </>
-            ) : (
-              <a href={to}>{name}</a>
-            )}
+            {isDone ? name : <a href={to}>{name}</a>}
+            {isDone && <span class="hidden"> (done)</span>}
           </li>
         ))}
       </ul>

@@ -61,7 +61,16 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
         Your servers sign events with this secret, so that nobody else can send events for your company.
       </p>
       <Outcome of={change} isOfForm={isOpen || !status?.configured} />
-      {fresh && <FreshSecret secret={fresh} />}
+      {fresh && (
+        <div class="fresh">
+          <p>
+            <strong>Your new secret, version {fresh.version}.</strong> Copy it now. We won't show it again.
+          </p>
+          <p class="secret">
+            <Copied text={fresh.secret} what="the secret" />
+          </p>
+        </div>
+      )}
       <dl class="facts">
         <Target session={session} />
         {status?.configured && <SecretFacts status={status} />}
@@ -146,12 +155,11 @@ function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
         change={change}
         onCancel={onClose}
         onSubmit={async ({ companyName }) => {
+          if (companyName.trim() === name) return await onReplace()
           const fields = { companyName: `must be “${name}”` }
-          if (companyName.trim() !== name)
-            throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
-              fields,
-            })
-          return await onReplace()
+          throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
+            fields,
+          })
         }}
       >
         {(faults) => (
@@ -171,18 +179,4 @@ function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
 /** Whether the service accepted an event that was signed with it. */
 export function isUsed({ version }: NewSecret, status: SecretStatus | undefined): boolean {
   return status?.version === version && status.lastUsedAt !== null
-}
-
-/** The new secret, until the page is left. */
-function FreshSecret({ secret }: { secret: NewSecret }) {
-  return (
-    <div class="fresh">
-      <p>
-        <strong>Your new secret, version {secret.version}.</strong> Copy it now. We won't show it again.
-      </p>
-      <p class="secret">
-        <Copied text={secret.secret} what="the secret" />
-      </p>
-    </div>
-  )
 }
