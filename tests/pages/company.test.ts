@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { go, heading, openPages, press, say, signIn, submit, type } from '../support/browser.ts'
+import { go, heading, openPages, press, say, signIn, submit, tracesIn, type } from '../support/browser.ts'
 
 const { origin, service, openPage, openAdmin, codeTo, giveCodeTo } = await openPages()
 
@@ -210,6 +210,7 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
   await submit(send, { 'Signing secret': shown }, 'Send test event')
   await send.locator('.error:focus', { hasText: 'Refused with status 401' }).waitFor()
   await send.getByText('SIGNING_SECRET=whsec_… bash send.sh').waitFor()
+  expect(await tracesIn(page)).not.toContain(shown)
 })
 
 test("a service account's new password replaces the current one later or immediately", async () => {
