@@ -13,7 +13,7 @@ import { ConfirmEmail, type LinkProps, VerifyEmail } from './public/mailed-links
 import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
 import { Undo } from './public/undo.tsx'
-import { Sharing } from './queries.tsx'
+import { Fault, Sharing } from './queries.tsx'
 import { signedInMark } from './remembered.ts'
 import type { Session } from './routes.ts'
 import { ENDED } from './words.ts'
@@ -226,9 +226,7 @@ function Pages() {
   // Without a fault, it shows nothing, so the outline of the page stays (scripts/build.ts).
   const waiting = fault !== null && (
     <Frame title="We can't reach gatehouse">
-      <p class="error box" role="alert">
-        {fault}
-      </p>
+      <Fault>{fault}</Fault>
       <button type="button" onClick={() => location.reload()}>
         Try again
       </button>
@@ -243,9 +241,7 @@ function Pages() {
   if (leaving === 'failed')
     return (
       <Frame title="You're still signed in">
-        <p class="error box" role="alert">
-          We couldn't reach gatehouse. We'll sign you out when you're back online.
-        </p>
+        <Fault>We couldn't reach gatehouse. We'll sign you out when you're back online.</Fault>
         <button type="button" class="primary" onClick={signOut}>
           Try again
         </button>

@@ -123,7 +123,7 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
     change,
     moreButton: (label: string) => (
       <>
-        {isOfMore && <Fault error={list.error} />}
+        {isOfMore && <Fault>{list.error.message}</Fault>}
         {list.hasNextPage && (
           <button
             type="button"
@@ -138,10 +138,10 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
   }
 }
 
-function Fault({ error, children }: { error: Error; children?: ComponentChildren }) {
+export function Fault({ children }: { children: ComponentChildren }) {
   return (
     <p class="error box" role="alert">
-      {error.message} {children}
+      {children}
     </p>
   )
 }
@@ -161,7 +161,8 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
       </p>
     ) : null
   return (
-    <Fault error={fault}>
+    <Fault>
+      {fault.message}{' '}
       {!isFinal(fault) && (
         <button type="button" class="small" onClick={() => refetch()}>
           Try again

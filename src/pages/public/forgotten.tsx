@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
@@ -9,101 +10,94 @@ import { Done, Frame } from './frame.tsx'
 /** For a forgotten password or company. The response does not reveal accounts, so the page repeats the input. */
 
 export function ForgotPassword() {
-  const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
+  const [typed, setTyped] = useState('')
+  const company = useCompany(null, { typed, at: 'Account at' })
+  return (
+    <MailWanted
+      title="Reset your password"
+      action="Email me a link"
+      what="company or email"
+      company={company}
+      send={async (values, email) => {
+        await call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
+        setTyped(values.company.trim())
+      }}
+    >
+      has an account at <strong>{company.known?.name ?? typed}</strong>, we've emailed you a link to choose a
+      new password. The link works for one hour.
+    </MailWanted>
+  )
+}
+
+export function FindCompany() {
+  return (
+    <MailWanted
+      title="Find your company"
+      intro="We'll email you a list of your companies, with a link to sign in to each."
+      action="Email me my companies"
+      what="email"
+      send={(_values, email) => call('POST /auth/companies/remind', { body: { email } })}
+    >
+      belongs to a company here, we've emailed you the company's name and a link to sign in.
+    </MailWanted>
+  )
+}
+
+interface Props {
+  title: string
+  intro?: string
+  action: string
+  /** What the user can correct afterwards. */
+  what: string
+  company?: ReturnType<typeof useCompany>
+  send: (values: Values, email: string) => Promise<void>
+  /** Completes "If <email> …". */
+  children: ComponentChildren
+}
+
+function MailWanted({ title, intro, action, what, company, send, children }: Props) {
+  const [email, setEmail] = useState(fragment.get('email') ?? '')
   const [isDone, setDone] = useState(false)
-  const company = useCompany(null, { typed: typed.company, at: 'Account at' })
-  async function ask(values: Values): Promise<void> {
-    const email = values.email.trim()
-    await call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
-    setTyped({ company: values.company.trim(), email })
-    setDone(true)
-  }
+  const toSignIn = <a href="/sign-in">Back to sign-in</a>
   if (isDone)
     return (
       <Frame title="Check your email">
         <Done>
-          If <strong>{typed.email}</strong> has an account at{' '}
-          <strong>{company.known?.name ?? typed.company}</strong>, we've emailed you a link to choose a new
-          password. The link works for one hour.
+          If <strong>{email}</strong> {children}
         </Done>
-        <NoMail what="company or email" onChange={() => setDone(false)} />
+        <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
+        <p class="links">
+          <LinkButton onClick={() => setDone(false)}>Change the {what}</LinkButton>
+          {toSignIn}
+        </p>
       </Frame>
     )
+  async function ask(values: Values): Promise<void> {
+    const typed = values.email.trim()
+    await send(values, typed)
+    setEmail(typed)
+    setDone(true)
+  }
   return (
-    <Frame title="Reset your password">
-      <Form action="Email me a link" onSubmit={ask}>
+    <Frame title={title}>
+      {intro && <p>{intro}</p>}
+      <Form action={action} onSubmit={ask}>
         {(faults) => (
           <>
-            {company.field(faults)}
+            {company?.field(faults)}
             <Field
               label="Email"
               name="email"
               type="email"
-              autoComplete="username"
-              hasFocus={TAKES_FOCUS && !company.isMissing}
-              value={typed.email}
+              autoComplete={company ? 'username' : 'email'}
+              hasFocus={TAKES_FOCUS && !company?.isMissing}
+              value={email}
               error={faults['email']}
             />
           </>
         )}
       </Form>
-      <p class="links">
-        <a href="/sign-in">Back to sign-in</a>
-      </p>
+      <p class="links">{toSignIn}</p>
     </Frame>
-  )
-}
-
-export function FindCompany() {
-  const [typed, setTyped] = useState(fragment.get('email') ?? '')
-  const [isDone, setDone] = useState(false)
-  async function ask(values: Values): Promise<void> {
-    const email = values.email.trim()
-    await call('POST /auth/companies/remind', { body: { email } })
-    setTyped(email)
-    setDone(true)
-  }
-  if (isDone)
-    return (
-      <Frame title="Check your email">
-        <Done>
-          If <strong>{typed}</strong> belongs to a company here, we've emailed you the company's name and a
-          link to sign in.
-        </Done>
-        <NoMail what="email" onChange={() => setDone(false)} />
-      </Frame>
-    )
-  return (
-    <Frame title="Find your company">
-      <p>We'll email you a list of your companies, with a link to sign in to each.</p>
-      <Form action="Email me my companies" onSubmit={ask}>
-        {(faults) => (
-          <Field
-            label="Email"
-            name="email"
-            type="email"
-            autoComplete="email"
-            hasFocus={TAKES_FOCUS}
-            value={typed}
-            error={faults['email']}
-          />
-        )}
-      </Form>
-      <p class="links">
-        <a href="/sign-in">Back to sign-in</a>
-      </p>
-    </Frame>
-  )
-}
-
-function NoMail({ what, onChange }: { what: string; onChange: () => void }) {
-  return (
-    <>
-      <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
-      <p class="links">
-        <LinkButton onClick={onChange}>Change the {what}</LinkButton>
-        <a href="/sign-in">Back to sign-in</a>
-      </p>
-    </>
   )
 }

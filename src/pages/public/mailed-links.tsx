@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
-import { Waiting } from '../queries.tsx'
+import { Fault, Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
@@ -88,11 +88,7 @@ export function LinkPage({ title, action, use, children }: LinkPageProps) {
   }
   return (
     <Frame title={titleOf(failed, title)}>
-      {!token && (
-        <p class="error box" role="alert">
-          {NO_LINK}
-        </p>
-      )}
+      {!token && <Fault>{NO_LINK}</Fault>}
       {children}
       {token && <Form action={action} onSubmit={submit} />}
       <p class="links">
@@ -167,9 +163,11 @@ export function ConfirmEmail({ session }: LinkProps) {
             <dt>Current email</dt>
             <dd>{value.email}</dd>
             <dt>New email</dt>
-            <dd>{value.newEmail}</dd>
+            <dd>
+              <strong>{value.newEmail}</strong>
+            </dd>
           </dl>
-          <p>After you confirm, sign in with your new email. The current one no longer works.</p>
+          <p>After you confirm, sign in with the new email. The current one stops working.</p>
           <Form action="Use this email" onSubmit={confirm} />
         </>
       )}

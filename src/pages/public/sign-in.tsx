@@ -42,12 +42,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
       onEnd(why)
     }
     return (
-      <Frame title="Verify it's you">
-        {notice && (
-          <p class="notice" role="status">
-            {notice}
-          </p>
-        )}
+      <Frame title="Verify it's you" notice={notice}>
         <SecondStep
           asked={asked}
           send={giveFactor}
@@ -97,12 +92,7 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
     )
   const byPasskey = <PasskeySignIn isFirst={isPasskeyFirst} onSignedIn={enter} />
   return (
-    <Frame title="Sign in">
-      {said && (
-        <p class="notice" role="status">
-          {said}
-        </p>
-      )}
+    <Frame title="Sign in" notice={said}>
       {isPasskeyFirst && byPasskey}
       <PasswordStep
         company={company}

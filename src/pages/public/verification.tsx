@@ -2,10 +2,11 @@ import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
+import { Fault } from '../queries.tsx'
 import { fragment } from '../router.ts'
 import type { Body } from '../routes.ts'
 import { useCompany } from './company-field.tsx'
-import { Done, Frame } from './frame.tsx'
+import { Frame } from './frame.tsx'
 
 /** For users who have not confirmed their email: sends a new link. */
 
@@ -26,21 +27,17 @@ interface AwaitedProps {
 
 /** Shown until the user opens the emailed link. */
 export function LinkAwaited({ account, title = 'Check your email', text, onBack, onChange }: AwaitedProps) {
-  const [isSentAgain, setSentAgain] = useState(false)
   return (
     <Frame title={title}>
       <p>
         {text} <strong>{account.email}</strong>. Open it to confirm your email, then sign in.
       </p>
-      {isSentAgain && (
-        <Done>Sent again. We send at most three emails per hour, so check your spam folder too.</Done>
-      )}
       <Form
         action="Send again"
         isSecond
         onSubmit={async () => {
           await mailLink(account)
-          setSentAgain(true)
+          return 'Sent again. We send at most three emails per hour, so check your spam folder too.'
         }}
       />
       <p class="links">
@@ -59,9 +56,7 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
     return <LinkAwaited account={asked} text="If it isn't confirmed yet, we've emailed a new link to" />
   return (
     <Frame title={title}>
-      <p class="error box" role="alert">
-        {why}
-      </p>
+      <Fault>{why}</Fault>
       <Form
         action="Email me a new link"
         onSubmit={async (values) => {

@@ -3,7 +3,7 @@ import { useRef } from 'preact/hooks'
 import { useIsLosing } from '../leaving.tsx'
 import { Title } from '../parts.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
-import { Sharing } from '../queries.tsx'
+import { Fault, Sharing } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { Account } from './account.tsx'
 import { Activity } from './activity.tsx'
@@ -44,11 +44,7 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
     // The key prevents one session's data from showing in a different one.
     <Sharing key={session.session.id}>
       <Shell session={session} path={path} mustEnroll={mustEnroll} onSignOut={onSignOut}>
-        {fault && (
-          <p class="error box" role="alert">
-            {fault}
-          </p>
-        )}
+        {fault && <Fault>{fault}</Fault>}
         <CodesFirst session={session} path={path}>
           {shown.current === 'enrolment' ? (
             <Enrolment session={session} onDone={onEnrolled} />
