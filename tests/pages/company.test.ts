@@ -29,6 +29,7 @@ test('a pasted list invites each person with the role on their line', async () =
   expect(await place()).toBe(before)
   // A closed dialog keeps the list.
   await keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
   await page.locator('button:focus', { hasText: 'Invite people' }).press('Enter')
   await dialog.getByLabel('Role').selectOption('viewer')
   await press(dialog, 'Invite 4 people')
@@ -249,7 +250,7 @@ test("a service account's new password replaces the current one later or immedia
   const expiries = await rows.locator('td[data-label=Expires]').allTextContents()
   expect(expiries).toEqual(['never', expect.stringMatching(/\d/)])
 
-  // The row and its dialog are closed when the response arrives.
+  // The dialog is closed, and the list is filtered, when the response arrives.
   const gate = Promise.withResolvers<void>()
   await page.route('**/password', async (route) => {
     await gate.promise
@@ -257,7 +258,8 @@ test("a service account's new password replaces the current one later or immedia
   })
   await replace('now')
   await page.keyboard.press('Escape')
-  await press(page, 'Close Billing worker')
+  await page.getByLabel('Filter by kind').selectOption('service')
+  await say(page, '1 member matches')
   gate.resolve()
   const third = await shown()
   await press(page, 'Manage Billing worker')

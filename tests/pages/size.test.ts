@@ -51,10 +51,10 @@ test('Back restores the rows of a list and the place in it', async () => {
   await signIn(page, await addLargeCompany(service))
   const rows = page.locator('.list-row')
   const lists = [
-    { name: 'Members', other: 'Activity', more: 'Show more', size: 50 },
-    { name: 'Activity', other: 'Members', more: 'Show older', size: 100 },
+    { name: 'Members', other: 'Activity', more: 'Show more', size: 50, last: 10 },
+    { name: 'Activity', other: 'Members', more: 'Show older', size: 100, last: 3 },
   ]
-  for (const { name, other, more, size } of lists) {
+  for (const { name, other, more, size, last } of lists) {
     await go(page, name)
     for (const shown of [size, 2 * size]) {
       await expect.poll(() => rows.count()).toBe(shown)
@@ -62,7 +62,10 @@ test('Back restores the rows of a list and the place in it', async () => {
     }
     await expect.poll(() => rows.count()).toBe(3 * size)
     await expect.poll(() => page.url()).toContain('shown=3')
-    const row = rows.nth(2.5 * size)
+    // Long lists are drawn in steps.
+    await page.goto(page.url().replace('shown=3', `shown=${last}`))
+    await expect.poll(() => rows.count()).toBe(last * size)
+    const row = rows.nth((last - 0.5) * size)
     await row.scrollIntoViewIfNeeded()
     const place = async () => Math.round((await row.boundingBox())?.y ?? 0)
     const before = await place()
@@ -73,8 +76,6 @@ test('Back restores the rows of a list and the place in it', async () => {
     await page.goBack()
     await heading(page, name)
     await expect.poll(place).toBe(before)
-    expect(await rows.count()).toBe(3 * size)
+    await expect.poll(() => rows.count()).toBe(last * size)
   }
-  await page.reload()
-  await expect.poll(() => rows.count()).toBe(300)
 })

@@ -1,4 +1,4 @@
-import { useId, useMemo, useState } from 'preact/hooks'
+import { useEffect, useId, useMemo, useState } from 'preact/hooks'
 import { Time } from '../parts.tsx'
 import type { Member } from '../routes.ts'
 import { KINDS } from './factor-list.tsx'
@@ -20,17 +20,30 @@ const COLUMNS = {
   Details: 'list-act',
 }
 
+/** Rows that are drawn in one task, which takes the browser less than 50 ms. */
+const STEP = 200
+
 /** A row for each member, with details below rows that are open. */
 export function MemberTable({ members, isAsked, ...given }: Props) {
+  const [drawn, setDrawn] = useState(STEP)
+  const isWhole = drawn >= members.length
+  useEffect(() => {
+    if (isWhole) return
+    const timer = setTimeout(() => setDrawn(drawn + STEP))
+    return () => clearTimeout(timer)
+  }, [drawn, isWhole])
   return (
-    <table class="list" aria-labelledby="list">
-      <ListHead columns={COLUMNS} buttons="Details" />
-      <tbody>
-        {members.map((member) => (
-          <Row key={member.id} {...given} member={member} isAsked={isAsked(member)} />
-        ))}
-      </tbody>
-    </table>
+    // More than the height of all rows, so that Back finds its place.
+    <div style={{ minHeight: isWhole ? '' : `${members.length * 8}rem` }}>
+      <table class="list" aria-labelledby="list">
+        <ListHead columns={COLUMNS} buttons="Details" />
+        <tbody>
+          {members.slice(0, drawn).map((member) => (
+            <Row key={member.id} {...given} member={member} isAsked={isAsked(member)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
   )
 }
 
