@@ -21,7 +21,7 @@ async function openAs(person: Person, home?: string) {
 /** Chooses a policy in the dialog, which says what it does. */
 async function choose(page: Page, setting: string, effect: string): Promise<void> {
   await go(page, 'Company')
-  await press(page, 'Change policy')
+  await press(page, 'Change two-factor policy')
   await page.getByRole('radio', { name: setting }).check()
   await page.getByRole('dialog').getByRole('status').getByText(effect).waitFor()
 }
@@ -39,7 +39,7 @@ test('members are blocked at their next click until they add a factor (ASVS 6.3.
   await say(page, "3 people don't have one yet, and must add one before they continue. You are one of them.")
   await press(page, 'Cancel')
   // An unconfirmed choice is neither kept nor saved.
-  const row = page.getByRole('region', { name: 'Two-factor authentication' }).locator('dd')
+  const row = page.getByRole('region', { name: 'Security' }).locator('dd')
   await row.getByText('Optional').waitFor()
   await page.reload()
   await row.getByText('Optional').waitFor()

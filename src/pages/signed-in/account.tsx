@@ -1,5 +1,5 @@
 import { ApiError, call } from '../api.ts'
-import { Field, Form, NewPassword, Username } from '../form.tsx'
+import { Field, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
@@ -21,47 +21,36 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
       {onRecovered && <UsedRecoveryCode onClose={onRecovered} />}
       <Section id="profile" title="Profile">
         <dl class="settings">
-          <Setting label="Name" value={user.name}>
-            {(form) => (
-              <Form
-                {...form}
-                action="Save name"
-                onSubmit={async ({ name }) => {
-                  const changed = await call('PATCH /auth/account', { body: { name } })
-                  onChanged({ ...session, user: { ...user, name: changed.name } })
-                  return 'Name saved.'
-                }}
-              >
-                <Field label="Name" name="name" autoComplete="name" value={user.name} hasFocus />
-              </Form>
-            )}
+          <Setting
+            label="Name"
+            value={user.name}
+            onSubmit={async ({ name }) => {
+              const changed = await call('PATCH /auth/account', { body: { name } })
+              onChanged({ ...session, user: { ...user, name: changed.name } })
+              return 'Name saved.'
+            }}
+          >
+            <Field label="Name" name="name" autoComplete="name" value={user.name} hasFocus />
           </Setting>
           <EmailSetting email={user.email} />
           <Setting
             label="Password"
             value={<span class="quiet">Changing it signs you out everywhere else.</span>}
+            onSubmit={async ({ currentPassword, newPassword }) => {
+              await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
+              reload('GET /auth/sessions')
+              return "Password changed. You're signed out everywhere else."
+            }}
           >
-            {(form) => (
-              <Form
-                {...form}
-                action="Save password"
-                onSubmit={async ({ currentPassword, newPassword }) => {
-                  await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
-                  reload('GET /auth/sessions')
-                  return "Password changed. You're signed out everywhere else."
-                }}
-              >
-                <Username email={user.email} />
-                <Field
-                  label="Current password"
-                  name="currentPassword"
-                  type="password"
-                  autoComplete="current-password"
-                  hasFocus
-                />
-                <NewPassword label="New password" name="newPassword" />
-              </Form>
-            )}
+            <Username email={user.email} />
+            <Field
+              label="Current password"
+              name="currentPassword"
+              type="password"
+              autoComplete="current-password"
+              hasFocus
+            />
+            <NewPassword label="New password" name="newPassword" />
           </Setting>
           <Setting
             label="Company"
@@ -135,7 +124,9 @@ function OwnSessionList() {
         )
       }
     >
-      <p class="lead">If you don't recognize a session, end it and change your password.</p>
+      {others.length > 0 && (
+        <p class="lead">If you don't recognize a session, end it and change your password.</p>
+      )}
       <Outcome of={change} />
       <Waiting of={loaded} />
       {loaded.data && (

@@ -1,13 +1,10 @@
-import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form } from '../form.tsx'
-import { Outcome, useChange } from '../outcome.tsx'
+import { Field } from '../form.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
 import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
-import { Confirm } from './confirm.tsx'
 import { HandleSetting } from './handle-setting.tsx'
-import { PolicySection } from './policy.tsx'
+import { PolicySetting, Without } from './policy.tsx'
 import { Setting } from './setting.tsx'
 import type { PageProps } from './shell.tsx'
 
@@ -35,26 +32,22 @@ export function CompanyPage({ session, onChanged }: PageProps) {
       <Title>Company</Title>
       <Section id="profile" title="Profile">
         <dl class="settings">
-          <Setting label="Name" value={companyName}>
-            {(form) => (
-              <Form
-                {...form}
-                action="Save name"
-                onSubmit={async ({ name }) => {
-                  show(await call('PATCH /auth/company', { body: { name } }))
-                  return 'Name saved.'
-                }}
-              >
-                <Field
-                  label="Name"
-                  name="name"
-                  autoComplete="organization"
-                  value={companyName}
-                  hint="Shown in emails and invitations."
-                  hasFocus
-                />
-              </Form>
-            )}
+          <Setting
+            label="Name"
+            value={companyName}
+            onSubmit={async ({ name }) => {
+              show(await call('PATCH /auth/company', { body: { name } }))
+              return 'Name saved.'
+            }}
+          >
+            <Field
+              label="Name"
+              name="name"
+              autoComplete="organization"
+              value={companyName}
+              hint="Shown in emails and invitations."
+              hasFocus
+            />
           </Setting>
           <HandleSetting current={companyHandle} onSaved={show} />
           <Setting label="Company ID" value={<Copied text={companyId} what="the company ID" />} />
@@ -69,40 +62,31 @@ export function CompanyPage({ session, onChanged }: PageProps) {
           />
         </dl>
       </Section>
-      <PolicySection session={session} />
-      <AllSessions session={session} />
+      <Section id="security" title="Security">
+        <Without />
+        <dl class="settings">
+          <PolicySetting session={session} />
+          <Setting
+            label="Sessions"
+            value={
+              <span class="quiet">
+                If you end all sessions, everyone except you must sign in again, including service accounts.
+              </span>
+            }
+            act="End all sessions"
+            isDanger
+            onSubmit={async () => {
+              await call('DELETE /auth/company/sessions')
+              return 'All other sessions have ended.'
+            }}
+          >
+            <p>
+              Every member and service account of {companyName} is signed out immediately on all devices. Only
+              this session stays signed in.
+            </p>
+          </Setting>
+        </dl>
+      </Section>
     </>
-  )
-}
-
-function AllSessions({ session }: { session: Session }) {
-  const [isAsked, setAsked] = useState(false)
-  const change = useChange()
-  async function end(): Promise<string> {
-    await call('DELETE /auth/company/sessions')
-    setAsked(false)
-    return 'All other sessions have ended.'
-  }
-  return (
-    <Section
-      id="sessions"
-      title="Sessions"
-      aside={
-        <button type="button" class="grave small" onClick={() => setAsked(true)}>
-          End all sessions…
-        </button>
-      }
-    >
-      <p class="lead">Everyone except you must sign in again, including service accounts.</p>
-      <Outcome of={change} isOfForm />
-      {isAsked && (
-        <Confirm action="End all sessions" onConfirm={end} onCancel={() => setAsked(false)} change={change}>
-          <p>
-            Every member and service account of {session.accessContext.companyName} is signed out immediately
-            on all devices. Only this session stays signed in.
-          </p>
-        </Confirm>
-      )}
-    </Section>
   )
 }

@@ -51,9 +51,8 @@ export function EmailSetting({ email }: { email: string }) {
           )}
         </>
       }
-    >
-      {(form) => <NewEmail email={email} onSent={() => reload('GET /auth/email/change')} {...form} />}
-    </Setting>
+      dialog={(form) => <NewEmail {...form} email={email} onSent={() => reload('GET /auth/email/change')} />}
+    />
   )
 }
 

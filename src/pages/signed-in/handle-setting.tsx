@@ -1,5 +1,5 @@
 import { ApiError, call } from '../api.ts'
-import { Field, Form, type Values } from '../form.tsx'
+import { Field, type Values } from '../form.tsx'
 import { Copied } from '../parts.tsx'
 import { useRead } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
@@ -36,56 +36,47 @@ export function HandleSetting({ current, onSaved }: Props) {
           <p class="quiet">Members enter it to sign in.</p>
         </>
       }
+      isDanger={current !== null}
+      onSubmit={save}
     >
-      {(form) => (
-        <Form {...form} action="Save handle" isDanger={current !== null} onSubmit={save}>
-          <Field
-            label="New handle"
-            name="handle"
-            value={current ?? ''}
-            hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
-            hasFocus
-          />
-          {current && <Effect current={current} />}
-        </Form>
-      )}
+      <Field
+        label="New handle"
+        name="handle"
+        value={current ?? ''}
+        hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+        hasFocus
+      />
+      {current && <Effect current={current} />}
     </Setting>
   )
 }
 
-/** Affected members. Only service accounts have emails with this ending. */
-function useConcerned(search?: string): number | undefined {
-  return useRead('GET /auth/members', { query: { limit: 1, status: 'active', search } }).data?.total
+/** How many members a change concerns. */
+function useConcerned(kind: 'person' | 'service', what: string): string | null {
+  const { data } = useRead('GET /auth/members', { query: { limit: 1, status: 'active', kind } })
+  if (!data) return `All ${what}s`
+  return data.total === 0 ? null : `${data.total.toLocaleString()} ${what}${data.total === 1 ? '' : 's'}`
 }
 
 function Effect({ current }: { current: string }) {
-  const all = useConcerned()
-  const services = useConcerned('@service.invalid')
+  const people = useConcerned('person', 'member')
+  const services = useConcerned('service', 'service account')
   return (
     <>
       <p>
-        <code>{current}</code> stops working immediately. Nobody is signed out.
+        <code>{current}</code> stops working immediately. Nobody is signed out. Your last two handles stay
+        reserved for your company, so you can change back.
       </p>
       <p>
-        <strong>
-          {all === undefined || services === undefined ? 'Members' : inWords(all - services, 'member')}
-        </strong>
-        : enter the new handle at the next sign-in. Browsers that remember the company need no change.
+        <strong>{people}</strong>: enter the new handle at the next sign-in. Browsers that remember the
+        company need no change.
       </p>
-      {services !== 0 && (
+      {services && (
         <p>
-          <strong>
-            {services === undefined ? 'Service accounts' : inWords(services, 'service account')}
-          </strong>
-          : programs that send the old handle as <code>company</code> are refused until you update them.
-          Programs that send <code>companyId</code> need no change.
+          <strong>{services}</strong>: programs that send the old handle as <code>company</code> are refused
+          until you update them. Programs that send <code>companyId</code> need no change.
         </p>
       )}
-      <p>Your last two handles stay reserved for your company, so you can change back.</p>
     </>
   )
-}
-
-function inWords(count: number, what: string): string {
-  return `${count.toLocaleString()} ${what}${count === 1 ? '' : 's'}`
 }

@@ -3,7 +3,6 @@ import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
 import type { Change } from '../outcome.tsx'
-import { Section } from '../parts.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
 import { Setting } from './setting.tsx'
@@ -28,60 +27,47 @@ export function asks(policy: Policy, role: string): boolean {
   return policy === 'everyone' || (policy === 'admins' && role === 'admin')
 }
 
-/** The company's second-factor policy. */
-export function PolicySection({ session }: { session: Session }) {
-  const loaded = useRead('GET /auth/company/security')
-  const { data: security } = loaded
-  return (
-    <Section id="policy" title="Two-factor authentication">
-      <p class="lead">
-        Without it, a stolen password is enough to sign in. See who has none:{' '}
-        <a href="/members?role=admin&status=active&secondFactor=no">admins</a>,{' '}
-        <a href="/members?status=active&secondFactor=no">everyone</a>.
-      </p>
-      <Waiting of={loaded} />
-      {security && (
-        <>
-          <Without count={security.concerned.everyone} />
-          <dl class="settings">
-            <Setting
-              label="Policy"
-              value={
-                <>
-                  {TITLES[security.secondFactor]}
-                  <p class="quiet">{MEANS[security.secondFactor]}</p>
-                </>
-              }
-            >
-              {(form) => <PolicyForm {...form} security={security} session={session} />}
-            </Setting>
-          </dl>
-        </>
-      )}
-    </Section>
-  )
-}
-
 const MAX_NAMES = 8
 const list = new Intl.ListFormat('en')
 
 function useFirstWithout(role?: 'admin') {
   const query = { limit: MAX_NAMES, status: 'active', secondFactor: 'no', role } as const
-  return useRead('GET /auth/members', { query }).data?.members
+  return useRead('GET /auth/members', { query }).data
 }
 
-/** Admins come first. */
-function Without({ count }: { count: number }) {
+/** Members without a second factor, admins first. */
+export function Without() {
   const admins = useFirstWithout('admin')
-  const all = useFirstWithout()?.filter(({ role }) => role !== 'admin')
-  const first = admins && all && [...admins, ...all].slice(0, MAX_NAMES)
-  if (count === 0 || !first?.length) return null
-  const names = first.map(({ name, role }) => (role === 'admin' ? `${name} (admin)` : name))
-  if (count > first.length) names.push(`${(count - first.length).toLocaleString()} more`)
+  const all = useFirstWithout()
+  if (!admins || !all?.total) return null
+  const others = all.members.filter(({ role }) => role !== 'admin').map(({ name }) => name)
+  const names = [...admins.members.map(({ name }) => `${name} (admin)`), ...others].slice(0, MAX_NAMES)
+  if (all.total > names.length) names.push(`${(all.total - names.length).toLocaleString()} more`)
   return (
     <p>
-      <strong>Without a second factor:</strong> {list.format(names)}.
+      <strong>Without a second factor:</strong> {list.format(names)}. A stolen password is enough to sign in
+      as them. See <a href="/members?role=admin&status=active">admins</a> or{' '}
+      <a href="/members?status=active">everyone</a>.
     </p>
+  )
+}
+
+/** The company's second-factor policy. */
+export function PolicySetting({ session }: { session: Session }) {
+  const loaded = useRead('GET /auth/company/security')
+  const { data: security } = loaded
+  return (
+    <Setting
+      label="Two-factor policy"
+      value={
+        <>
+          <Waiting of={loaded} />
+          {security && TITLES[security.secondFactor]}
+          <p class="quiet">{security && MEANS[security.secondFactor]}</p>
+        </>
+      }
+      dialog={security && ((form) => <PolicyForm {...form} security={security} session={session} />)}
+    />
   )
 }
 

@@ -1,21 +1,29 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { Form, type Values } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Dialog } from '../parts.tsx'
 
 interface Props {
   label: string
   value: ComponentChildren
+  /** Without it, the value has no button. */
+  onSubmit?: (values: Values) => Promise<string>
+  children?: ComponentChildren
+  /** An act that only needs a confirmation. */
+  act?: string
+  isDanger?: boolean
+  /** Instead of a form of `children`. */
+  dialog?: ((form: { change: Change; onCancel: () => void }) => ComponentChildren) | undefined
   /** The parent's, if a button in the value uses it too. */
   change?: Change
-  /** The form that changes it, in a dialog. */
-  children?: (form: { change: Change; onCancel: () => void }) => ComponentChildren
 }
 
-/** A name and its value in a `<dl class="settings">`. After a change, the result beside it takes the focus. */
-export function Setting({ label, value, change: given, children }: Props) {
+/** A name and its value in a `<dl class="settings">`, and its form in a dialog. The result takes the focus. */
+export function Setting(props: Props) {
+  const { label, value, onSubmit, children, act, isDanger = false, dialog } = props
   const own = useChange()
-  const change = given ?? own
+  const change = props.change ?? own
   const { forget, turn } = change
   /** Each success begins a new turn, which closes the dialog. */
   const [openedIn, setOpenedIn] = useState<number | null>(null)
@@ -23,28 +31,35 @@ export function Setting({ label, value, change: given, children }: Props) {
     forget()
     setOpenedIn(openIn)
   }
-  const onCancel = () => show(null)
+  const form = { change, onCancel: () => show(null) }
   const what = label.toLowerCase()
   return (
     <div>
       <dt>{label}</dt>
       <dd class="value">{value}</dd>
-      {children && (
-        <dd>
-          <button type="button" class="small" onClick={() => show(turn)}>
-            Change<span class="hidden"> {what}</span>
-          </button>
-          {openedIn === turn && (
-            <Dialog title={`Change ${what}`} onClose={onCancel}>
-              {children({ change, onCancel })}
-            </Dialog>
-          )}
-        </dd>
-      )}
-      {children && (
-        <dd class="result">
-          <Outcome of={change} isOfForm />
-        </dd>
+      {(onSubmit ?? dialog) && (
+        <>
+          <dd>
+            <button type="button" class={act ? 'grave small' : 'small'} onClick={() => show(turn)}>
+              {act ? `${act}…` : 'Change'}
+              {!act && <span class="hidden"> {what}</span>}
+            </button>
+            {openedIn === turn && (
+              <Dialog title={act ? `${act}?` : `Change ${what}`} onClose={form.onCancel}>
+                {onSubmit ? (
+                  <Form {...form} action={act ?? `Save ${what}`} isDanger={isDanger} onSubmit={onSubmit}>
+                    {children}
+                  </Form>
+                ) : (
+                  dialog?.(form)
+                )}
+              </Dialog>
+            )}
+          </dd>
+          <dd class="result">
+            <Outcome of={change} isOfForm />
+          </dd>
+        </>
       )}
     </div>
   )
