@@ -95,7 +95,7 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await openDialog(page, 'Change name', 'input[name=name]')
   await keyboard.press('Enter')
   await expectSaid(page, 'Name saved.')
-  await openDialog(page, 'End all sessions…', CANCEL)
+  await openDialog(page, 'End all… sessions', CANCEL)
   await keyboard.press('Shift+Tab')
   await keyboard.press('Enter')
   await expectSaid(page, 'All other sessions have ended.')

@@ -43,7 +43,7 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
   const codes = await storeCodes(page)
   await page.locator('h1:focus', { hasText: 'Your account' }).waitFor()
   expect(new Set(codes).size).toBe(10)
-  await own(page).getByText(name, { exact: true }).waitFor()
+  await own(page).locator('dt', { hasText: name }).waitFor()
   expect(await device.passkeys()).toMatchObject([{ isResidentCredential: true, rpId: 'localhost' }])
 
   await signOut(page)
@@ -61,7 +61,8 @@ test('a passkey completes a sign-in, signs in directly, and is removed (ASVS 6.3
 
   await go(page, 'Account')
   await press(own(page), `Remove… ${name}`)
-  const removing = page.getByRole('dialog', { name: `Remove ${name}, your last second factor?` })
+  const removing = page.getByRole('dialog', { name: `Remove ${name}?` })
+  await say(removing, 'It is your last second factor: a stolen password will be enough')
   await press(removing, `Remove ${name}`)
   await page.locator('.done:focus', { hasText: "Second factor removed. You're signed out" }).waitFor()
   await signOut(page)
@@ -225,7 +226,7 @@ test('new recovery codes survive a closed dialog and a stricter policy, and are 
     await gate.promise
     await route.fulfill({ response })
   })
-  await press(page, 'Create new codes', 'Replace the codes')
+  await press(page, 'Replace… recovery codes', 'Replace recovery codes')
   await sent.promise
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })

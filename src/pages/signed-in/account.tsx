@@ -6,10 +6,9 @@ import { useRead, useReload, Waiting } from '../queries.tsx'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
 import { EmailSetting } from './email-setting.tsx'
-import { SecondFactorSection } from './second-factors.tsx'
+import { SecondFactorSection, UsedRecoveryCode } from './second-factors.tsx'
 import { Setting } from './setting.tsx'
 import type { PageProps } from './shell.tsx'
-import { UsedRecoveryCode } from './used-recovery-code.tsx'
 
 /** The user's own name, email, password, permissions, second factors, and sessions. */
 export function Account({ session, onChanged, onRecovered }: PageProps) {

@@ -73,7 +73,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
                 If you end all sessions, everyone except you must sign in again, including service accounts.
               </span>
             }
-            act="End all sessions"
+            act="End all"
             isDanger
             onSubmit={async () => {
               await call('DELETE /auth/company/sessions')

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form } from '../form.tsx'
-import { type Change, useChange } from '../outcome.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import { needsMailCode } from './admin-proof.tsx'
@@ -49,6 +49,7 @@ export function EmailSetting({ email }: { email: string }) {
               . <LinkButton onClick={() => change.run(withdraw)}>Withdraw</LinkButton>
             </p>
           )}
+          <Outcome of={change} isOfForm />
         </>
       }
       dialog={(form) => <NewEmail {...form} email={email} onSent={() => reload('GET /auth/email/change')} />}

@@ -46,8 +46,8 @@ export function Without() {
   return (
     <p>
       <strong>Without a second factor:</strong> {list.format(names)}. A stolen password is enough to sign in
-      as them. See <a href="/members?role=admin&status=active">admins</a> or{' '}
-      <a href="/members?status=active">everyone</a>.
+      as them. See <a href="/members?role=admin&status=active&secondFactor=no">admins</a> or{' '}
+      <a href="/members?status=active&secondFactor=no">everyone</a>.
     </p>
   )
 }

@@ -1,16 +1,10 @@
-import { useState } from 'preact/hooks'
-import { call } from '../api.ts'
-import { type Change, Outcome, useChange } from '../outcome.tsx'
-import { Section } from '../parts.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { LinkButton, Section } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
-import { Confirm } from './confirm.tsx'
 import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
-import { keepCodes } from './recovery-codes.tsx'
-
-const FEW_CODES = 3
 
 interface Props {
   session: Session
@@ -52,58 +46,28 @@ export function SecondFactorSection({ session, onAdded }: Props) {
           onAdded={add}
         />
       )}
-      {factors && !hasNone && (
-        <FactorList factors={factors} change={change} onRemoved={settle}>
-          <CodesLeft left={factors.recoveryCodes} change={change} onRenewed={settle} />
-        </FactorList>
-      )}
+      {factors && !hasNone && <FactorList factors={factors} change={change} onChanged={settle} />}
     </Section>
   )
 }
 
-interface CodesProps {
-  left: number
-  change: Change
-  onRenewed: () => void
-}
-
-function CodesLeft({ left, change, onRenewed }: CodesProps) {
-  const { run, isBusy, forget } = change
-  const [isSure, setSure] = useState(false)
-  async function replace(): Promise<void> {
-    const done = 'The codes that you stored before no longer work.'
-    await keepCodes(done, call('POST /auth/second-factors/recovery-codes'))
-    onRenewed()
+/** Shown after a sign-in with a recovery code, because a lost second factor still works. */
+export function UsedRecoveryCode({ onClose }: { onClose: () => void }) {
+  /** Moves the focus, because the button disappears. */
+  function close(): void {
+    onClose()
+    document.querySelector('h1')?.focus()
   }
-  function begin(): void {
-    forget()
-    if (left > 0) setSure(true)
-    else run(replace)
-  }
-  const isFew = left <= FEW_CODES
+  const { data } = useRead('GET /auth/second-factors')
   return (
-    <>
-      <div>
-        <strong>Recovery codes</strong> <span class="tag">{left || 'none'} left</span>
-        <p class={isFew ? 'error' : 'quiet'}>
-          {isFew
-            ? 'Create new ones before you need them.'
-            : 'Use one if you lose your second factor. New codes replace these.'}
-        </p>
-        {isSure && (
-          <Confirm
-            action="Replace the codes"
-            onConfirm={replace}
-            onCancel={() => setSure(false)}
-            change={change}
-          >
-            The codes that you stored stop working.
-          </Confirm>
-        )}
-      </div>
-      <button type="button" class="small" aria-disabled={isBusy} onClick={begin}>
-        Create new codes
-      </button>
-    </>
+    <p class="notice" role="status">
+      {data && (
+        <>
+          You used a recovery code: {data.recoveryCodes || 'none'} left. If you lost your passkey or phone,
+          first <a href="#second-factors">add a new one</a>, then remove the lost one.{' '}
+          <LinkButton onClick={close}>Dismiss</LinkButton>
+        </>
+      )}
+    </p>
   )
 }
