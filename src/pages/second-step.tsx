@@ -4,7 +4,7 @@ import { Field, Form } from './form.tsx'
 import { LinkButton } from './parts.tsx'
 import { PasskeyButton } from './passkey-button.tsx'
 import { canUsePasskeys } from './passkeys.ts'
-import type { Body, PasskeyProof } from './routes.ts'
+import type { Body } from './routes.ts'
 
 /** The lifetime of a challenge: second-factor/challenges.ts. */
 const LIFETIME_MS = 5 * 60_000
@@ -22,6 +22,19 @@ const CHOOSE: Record<Way, string> = {
   recovery_code: 'Use a recovery code',
 }
 
+const FIELDS = {
+  totp: {
+    label: 'Code',
+    hint: 'The 6-digit code that your authenticator app shows now.',
+    autoComplete: 'one-time-code',
+    isNumeric: true,
+  },
+  recovery_code: {
+    label: 'Recovery code',
+    hint: 'One of the 10 codes that you saved when you added your first second factor. Each works once.',
+  },
+}
+
 export type SecondProof = Body<'POST /auth/login/second-factor'>
 
 interface Props {
@@ -35,7 +48,7 @@ interface Props {
 
 /** The second step of a sign-in, with the method that the user chooses. */
 export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
-  const { challenge, methods } = asked
+  const { challenge, methods, passkeyOptions = {} } = asked
   const ways = WAYS.filter((way) => methods.includes(way) && (way !== 'passkey' || canUsePasskeys()))
   const [chosen, setChosen] = useState<Way | undefined>(ways[0])
   const tries = useRef(0)
@@ -68,10 +81,24 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
   return (
     <>
       {chosen === 'passkey' && (
-        <Passkey asked={asked} give={({ response }) => give({ challenge, method: 'passkey', response })} />
+        <>
+          <p>Your device verifies you with your fingerprint, face, or PIN.</p>
+          <PasskeyButton
+            action="Use your passkey"
+            isMain
+            begin={() => ({ challenge, passkeyOptions })}
+            give={({ response }) => give({ challenge, method: 'passkey', response })}
+          />
+        </>
       )}
       {(chosen === 'totp' || chosen === 'recovery_code') && (
-        <Code key={chosen} way={chosen} give={(code) => give({ challenge, method: chosen, code })} />
+        <Form
+          key={chosen}
+          action="Continue"
+          onSubmit={({ code }) => give({ challenge, method: chosen, code: code.trim() })}
+        >
+          <Field {...FIELDS[chosen]} name="code" hasFocus />
+        </Form>
       )}
       {!chosen && (
         <p class="notice">
@@ -97,40 +124,4 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
 
 function isWrong({ code, fields }: ApiError): boolean {
   return code === 'invalid_second_factor' || 'code' in fields || 'response' in fields
-}
-
-function Passkey({ asked, give }: { asked: Challenge; give: (proof: PasskeyProof) => Promise<void> }) {
-  const { challenge, passkeyOptions = {} } = asked
-  return (
-    <>
-      <p>Your device verifies you with your fingerprint, face, or PIN.</p>
-      <PasskeyButton
-        action="Use your passkey"
-        isMain
-        begin={() => ({ challenge, passkeyOptions })}
-        give={give}
-      />
-    </>
-  )
-}
-
-const FIELDS = {
-  totp: {
-    label: 'Code',
-    hint: 'The 6-digit code that your authenticator app shows now.',
-    autoComplete: 'one-time-code',
-    isNumeric: true,
-  },
-  recovery_code: {
-    label: 'Recovery code',
-    hint: 'One of the 10 codes that you saved when you added your first second factor. Each works once.',
-  },
-}
-
-function Code({ way, give }: { way: keyof typeof FIELDS; give: (code: string) => Promise<void> }) {
-  return (
-    <Form action="Continue" onSubmit={({ code }) => give(code.trim())}>
-      <Field {...FIELDS[way]} name="code" hasFocus />
-    </Form>
-  )
 }

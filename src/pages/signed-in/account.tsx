@@ -129,28 +129,28 @@ function OwnSessionList() {
       <Outcome of={change} />
       <Waiting of={loaded} />
       {loaded.data && (
-        <ul class="sessions">
+        <dl class="settings">
           {loaded.data.sessions.map(({ id, current, userAgent, ipAddress, lastSeenAt, createdAt }) => (
-            <li key={id}>
-              <div>
-                <strong>{nameOf(userAgent)}</strong> {current && <span class="tag">this session</span>}
-                <p class="quiet">
+            <div key={id}>
+              <dt>{nameOf(userAgent)}</dt>
+              <dd class="value">
+                {current && <span class="tag">this session</span>}{' '}
+                <span class="quiet">
                   from {ipAddress ?? 'an unknown address'}, opened <Time at={createdAt} />, last used{' '}
                   <Time at={lastSeenAt} />
-                </p>
-              </div>
+                </span>
+              </dd>
               {!current && (
-                <button type="button" class="small" aria-disabled={isBusy} onClick={() => end([id])}>
-                  End
-                  <span class="hidden">
-                    {' '}
-                    the session of {nameOf(userAgent)}, opened {createdAt}
-                  </span>
-                </button>
+                <dd>
+                  <button type="button" class="small" aria-disabled={isBusy} onClick={() => end([id])}>
+                    End
+                    <span class="hidden">{` the session of ${nameOf(userAgent)}, opened ${createdAt}`}</span>
+                  </button>
+                </dd>
               )}
-            </li>
+            </div>
           ))}
-        </ul>
+        </dl>
       )}
     </Section>
   )

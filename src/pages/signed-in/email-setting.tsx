@@ -4,7 +4,7 @@ import { ApiError, call } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
-import { useReload } from '../queries.tsx'
+import { polled, useReload } from '../queries.tsx'
 import { needsMailCode } from './admin-proof.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { Setting } from './setting.tsx'
@@ -14,6 +14,9 @@ export function EmailSetting({ email }: { email: string }) {
   const { data: pending } = useQuery({
     queryKey: ['GET /auth/email/change'],
     queryFn: ({ signal }) => call('GET /auth/email/change', { signal }).catch(toNull),
+    refetchOnWindowFocus: true,
+    // The time is known once the email is sent.
+    refetchInterval: (query) => query.state.data?.expiresAt === null && polled(2_000).refetchInterval(query),
   })
   const reload = useReload()
   const change = useChange()
