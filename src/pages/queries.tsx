@@ -12,6 +12,7 @@ import {
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, type Arguments, call, type Loose } from './api.ts'
+import { isExpired } from './expiry.ts'
 import { useQuery as useAddress } from './router.ts'
 import type { Answer, Query, Routes } from './routes.ts'
 
@@ -26,6 +27,7 @@ let usedAt = 0
 const idleMs = () => Date.now() - usedAt
 
 function use(): void {
+  if (isExpired()) return
   const wasIdle = idleMs() > SLOWER_EVERY_MS
   usedAt = Date.now()
   focusManager.setFocused(!document.hidden)

@@ -235,6 +235,7 @@ test('a retried sign-out does not end the next session when the network returns'
   // The user continues in a different tab.
   const second = await context.newPage()
   await second.goto('/account')
+  await press(second, 'Change name')
   await submit(second, { Name: 'Ada King' }, 'Save name')
   await heading(page, 'Developer settings')
   await say(page, 'Ada King')

@@ -238,7 +238,7 @@ test('new recovery codes survive a closed dialog and a stricter policy, and are 
   const sessions = service.db.updateTable('sessions').where('user_id', '=', admin.userId)
   await sessions.set({ amr: ['pwd'] }).execute()
   await press(page, 'Change name', 'Save name')
-  await heading(page, 'Your company requires a second factor')
+  await page.locator('dialog[open] [role=alert]').waitFor()
   gate.resolve()
   await page.locator('.codes').waitFor()
   await say(page, 'The codes that you stored before no longer work.')
