@@ -156,12 +156,7 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
   const last = useRef<Error | null>(null)
   last.current = error ?? (isPending && errorUpdateCount > 0 ? last.current : null)
   const { current: fault } = last
-  if (!fault)
-    return isPending ? (
-      <p class="loading" role="status">
-        <span class="hidden">Loading…</span>
-      </p>
-    ) : null
+  if (!fault) return isPending ? <Loading /> : null
   return (
     <Fault>
       {fault.message}{' '}
@@ -171,6 +166,14 @@ export function Waiting({ of: { error, isPending, errorUpdateCount, refetch } }:
         </button>
       )}
     </Fault>
+  )
+}
+
+export function Loading() {
+  return (
+    <p class="loading" role="status">
+      <span class="hidden">Loading…</span>
+    </p>
   )
 }
 

@@ -27,7 +27,7 @@ function Managed({ session }: { session: Session }) {
   const hint = status.data?.hint ?? undefined
   return (
     <>
-      {session.permissions.includes('members:manage') && <SetupList status={status.data} />}
+      {session.permissions.includes('members:manage') && <SetupList status={status} />}
       <div class="columns">
         <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
         <Send session={session} secret={fresh?.secret} canTest={status.data?.configured}>
