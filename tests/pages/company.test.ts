@@ -43,6 +43,9 @@ test('a pasted list invites each person with the role on their line', async () =
   await dialog.getByText("isn't an email address").waitFor()
   // The invalid line stays, with its role, and has the focus.
   expect(await box.inputValue()).toBe('not-an-email, developer')
+  await press(dialog, 'Cancel')
+  await press(page, 'Invite people')
+  await dialog.getByText("isn't an email address").waitFor()
   await box.fill('carol@list.example')
   await press(dialog, 'Invite')
   await page
@@ -221,9 +224,10 @@ test("a service account's new password replaces the current one later or immedia
   await submit(page.getByRole('dialog'), { Name: 'Billing worker' }, 'Add')
   const fresh = page.getByRole('region', { name: 'Password for Billing worker' })
   const shown = async () => {
-    await fresh.waitFor()
+    await fresh.locator('h2:focus').waitFor()
     const texts = await fresh.locator('dd code').allTextContents()
     await press(page, "I've stored them")
+    await page.locator('.done:focus', { hasText: 'is no longer shown' }).waitFor()
     const [companyId = '', email = '', password = ''] = texts
     return { companyId, email, password }
   }

@@ -87,6 +87,9 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await keyboard.press('Shift+Tab')
   await keyboard.press('Enter')
   await page.locator('.list-row', { hasText: colleague.email }).getByText('disabled').waitFor()
+  await page.locator('.done:focus', { hasText: 'Disabled. All sessions have ended.' }).waitFor()
+  await page.getByRole('button', { name: `Enable ${colleague.email}` }).press('Enter')
+  await page.locator('.done:focus', { hasText: 'Enabled.' }).waitFor()
 
   await go(page, 'Company')
   await openDialog(page, 'Change handle', 'input[name=handle]')

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError } from '../api.ts'
-import { Dialog, LinkButton } from '../parts.tsx'
+import { Dialog } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
 interface Asked {
@@ -52,10 +52,12 @@ export function useAdminProof() {
         To make <strong>{asked.whom}</strong> an admin, enter a code that we email to you. A stolen password
         isn't enough to add an admin.
       </p>
-      <MailboxProof use="admin" onStale={() => asked.give().catch(asked.cancel)} onGiven={asked.give} />
-      <p class="links">
-        <LinkButton onClick={asked.cancel}>Cancel</LinkButton>
-      </p>
+      <MailboxProof
+        use="admin"
+        onStale={() => asked.give().catch(asked.cancel)}
+        onGiven={asked.give}
+        onCancel={asked.cancel}
+      />
     </Dialog>
   )
   return { prove, dialog }

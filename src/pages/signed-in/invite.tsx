@@ -1,6 +1,7 @@
 import { useId, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Form, type Values } from '../form.tsx'
+import { useLoss } from '../leaving.tsx'
 import type { Change } from '../outcome.tsx'
 import { Dialog } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
@@ -14,8 +15,11 @@ const OF_ONE: Partial<Record<string, string>> = {
   already_member: 'is already a member',
 }
 
-interface Failure extends Invitee {
-  why: string
+/** How the last run ended, if not everyone was invited. */
+interface Report {
+  done: string
+  fault: string
+  failed: (Invitee & { why: string })[]
 }
 
 /** Sends invitations one at a time, even after the dialog closes. Emails that are not invited stay in the text field. */
@@ -24,32 +28,32 @@ export function Invite({ change }: { change: Change }) {
   const { prove, dialog } = useAdminProof()
   const [isOpen, setOpen] = useState(false)
   const [text, setText] = useState('')
-  const [report, setReport] = useState({ done: '', failed: [] as Failure[] })
+  const [report, setReport] = useState<Report | null>(null)
   const [progress, setProgress] = useState<string | undefined>()
   const id = useId()
   const people = inviteesIn(text)
-  const show = (isShown: boolean) => {
+  useLoss(change.isBusy ? 'Not everyone is invited yet. Wait for it.' : null)
+  function show(isShown: boolean): void {
     change.forget()
     setOpen(isShown)
   }
   const close = () => show(false)
 
   async function inviteAll(values: Values): Promise<string> {
-    setReport({ done: '', failed: [] })
-    if (people.length === 0) fail('Enter at least one email.')
-    const failed: Failure[] = []
+    const failed: Report['failed'] = []
     const invited: string[] = []
     let left = people
-    let stop: ApiError | undefined
+    let fault = people.length === 0 ? 'Enter at least one email.' : ''
+    setReport(null)
     for (const person of people) {
       if (people.length > 1) setProgress(`Inviting ${people.length - left.length + 1} of ${people.length}…`)
       const { email, role = values.role } = person
       const invite = (mailCode?: string) =>
         call('POST /auth/invitations', { body: { email, role, mailCode } }).then(() => null)
-      const fault = await prove(email, invite).catch(toApiError)
-      const why = fault && OF_ONE[fault.code]
-      if (fault && !why) {
-        stop = fault
+      const error = await prove(email, invite).catch(toApiError)
+      const why = error && OF_ONE[error.code]
+      if (error && !why) {
+        fault = error.message + (left.length > 1 ? ` ${left.length} people weren't invited.` : '')
         break
       }
       if (why) failed.push({ ...person, why })
@@ -60,10 +64,13 @@ export function Invite({ change }: { change: Change }) {
     setProgress(undefined)
     if (invited.length > 0) reload('GET /auth/invitations')
     const done = invitedInWords(invited)
-    setReport({ done, failed })
-    if (stop) fail(left.length > 1 ? `${stop.message} ${left.length} people weren't invited.` : stop.message)
     if (failed.length > 0)
-      fail(failed.length > 1 ? `${failed.length} people weren't invited:` : 'Not invited:')
+      fault ||= failed.length > 1 ? `${failed.length} people weren't invited:` : 'Not invited:'
+    if (fault) {
+      setReport({ done, fault, failed })
+      const closed = "Some people weren't invited. To see why, choose “Invite people”."
+      throw new ApiError('not_invited', closed, { fields: { emails: fault } })
+    }
     close()
     return done
   }
@@ -82,59 +89,50 @@ export function Invite({ change }: { change: Change }) {
             onSubmit={inviteAll}
             onCancel={close}
           >
-            {(faults) => (
-              <>
-                <div class="field">
-                  <label for={id}>Email addresses</label>
-                  <textarea
-                    id={id}
-                    name="emails"
-                    rows={6}
-                    autofocus
-                    autoComplete="off"
-                    spellcheck={false}
-                    autocapitalize="none"
-                    value={text}
-                    readOnly={change.isBusy}
-                    aria-invalid={faults['emails'] !== undefined}
-                    aria-describedby={`${id}-hint ${id}-error`}
-                    onInput={({ currentTarget }) => setText(currentTarget.value)}
-                  />
-                  <p class="hint" id={`${id}-hint`}>
-                    Paste any list. To give one person a different role, add it after their email:{' '}
-                    <code>{'ann@example.com,\u00a0analyst'}</code>
-                  </p>
-                  {faults['emails'] && (
-                    <div class="error" id={`${id}-error`}>
-                      {report.done && <p class="quiet">{report.done}</p>}
-                      <p>{faults['emails']}</p>
-                      <ul class="failures">
-                        {report.failed.map(({ email, why }) => (
-                          <li key={email}>
-                            {email} {why}.
-                          </li>
-                        ))}
-                      </ul>
-                    </div>
-                  )}
+            <div class="field">
+              <label for={id}>Email addresses</label>
+              <textarea
+                id={id}
+                name="emails"
+                rows={6}
+                autofocus
+                autoComplete="off"
+                spellcheck={false}
+                autocapitalize="none"
+                value={text}
+                readOnly={change.isBusy}
+                aria-invalid={report !== null}
+                aria-describedby={report ? `${id}-hint ${id}-error` : `${id}-hint`}
+                onInput={({ currentTarget }) => setText(currentTarget.value)}
+              />
+              <p class="hint" id={`${id}-hint`}>
+                Paste any list. To give one person a different role, add it after their email:{' '}
+                <code>{'ann@example.com,\u00a0analyst'}</code>
+              </p>
+              {report && (
+                <div class="error" id={`${id}-error`}>
+                  {report.done && <p class="quiet">{report.done}</p>}
+                  <p>{report.fault}</p>
+                  <ul class="failures">
+                    {report.failed.map(({ email, why }) => (
+                      <li key={email}>
+                        {email} {why}.
+                      </li>
+                    ))}
+                  </ul>
                 </div>
-                <RoleSelect />
-              </>
-            )}
+              )}
+            </div>
+            <RoleSelect />
           </Form>
           <span class="hidden" role="status">
-            {progress}
+            {progress && <span key={progress}>{progress}</span>}
           </span>
         </Dialog>
       )}
       {dialog}
     </>
   )
-}
-
-/** An error of the field, so that the focus goes there. */
-function fail(emails: string): never {
-  throw new ApiError('not_invited', emails, { fields: { emails } })
 }
 
 function toApiError(error: unknown): ApiError {

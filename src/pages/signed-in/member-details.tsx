@@ -69,20 +69,15 @@ function Rights({ member, onChanged }: DetailsProps) {
   return (
     <div class="member-rights">
       <Form action="Save changes" isSecond onSubmit={save}>
-        {(faults) => (
-          <>
-            <RoleSelect value={role} hasAdmin={kind === 'person'} />
-            {sent > 0 && <p class="hint">If you change the role: {sentInWords(sent)}</p>}
-            <Field
-              label="Assignments"
-              name="assignments"
-              value={assignments.join(', ')}
-              hint="Resources that your other services give them access to, such as environment:production. Separate with commas."
-              error={faults['assignments']}
-              isOptional
-            />
-          </>
-        )}
+        <RoleSelect value={role} hasAdmin={kind === 'person'} />
+        <Field
+          label="Assignments"
+          name="assignments"
+          value={assignments.join(', ')}
+          hint="Resources that your other services give them access to, such as environment:production. Separate with commas."
+          isOptional
+        />
+        {sent > 0 && <p class="hint">If you change the role: {sentInWords(sent)}</p>}
       </Form>
       {dialog}
     </div>

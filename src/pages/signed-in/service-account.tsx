@@ -26,12 +26,8 @@ export function AddServiceAccount({ issuing }: { issuing: Issuing }) {
         <Dialog title="Add a service account" onClose={close}>
           <p class="lead">For programs that sign in on their own. We show the password only once.</p>
           <Form action="Add" change={issuing.change} onSubmit={add} onCancel={close}>
-            {(faults) => (
-              <>
-                <Field label="Name" name="name" error={faults['name']} hasFocus />
-                <RoleSelect value="developer" hasAdmin={false} />
-              </>
-            )}
+            <Field label="Name" name="name" hasFocus />
+            <RoleSelect value="developer" hasAdmin={false} />
           </Form>
         </Dialog>
       )}
