@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { go, heading, openPages, say, signIn, tracesIn } from '../support/browser.ts'
-import { PASSWORD } from '../support/test-service.ts'
+import { NEW_PASSWORD, PASSWORD } from '../support/test-service.ts'
 
 /** Uses every kind of dialog by keyboard only, because clicks would move the focus. */
 
@@ -91,6 +91,18 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await page.getByRole('button', { name: `Enable ${colleague.email}` }).press('Enter')
   await page.locator('.done:focus', { hasText: 'Enabled.' }).waitFor()
 
+  await go(page, 'Account')
+  await openDialog(page, 'Change password', 'input[name=currentPassword]')
+  await keyboard.type('not the password')
+  for (const key of ['Tab', 'Tab']) await keyboard.press(key)
+  await keyboard.type(NEW_PASSWORD)
+  await keyboard.press('Enter')
+  await page.locator('input[name=currentPassword][aria-invalid=true]:focus').waitFor()
+  await keyboard.press('ControlOrMeta+A')
+  await keyboard.type(PASSWORD)
+  await keyboard.press('Enter')
+  await expectSaid(page, "Password changed. You're signed out everywhere else.")
+
   await go(page, 'Company')
   await openDialog(page, 'Change handle', 'input[name=handle]')
   await keyboard.press('Escape')
@@ -110,6 +122,5 @@ test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5
   await keyboard.press('ArrowDown')
   await keyboard.press('Enter')
   await expectSaid(page, 'Saved. It takes effect immediately')
-  await heading(page, 'Company')
-  expect(await tracesIn(page)).not.toContain(PASSWORD)
+  for (const secret of [PASSWORD, NEW_PASSWORD]) expect(await tracesIn(page)).not.toContain(secret)
 })

@@ -134,11 +134,10 @@ function OwnSessionList() {
             <div key={id}>
               <dt>{nameOf(userAgent)}</dt>
               <dd class="value">
-                {current && <span class="tag">this session</span>}{' '}
-                <span class="quiet">
-                  from {ipAddress ?? 'an unknown address'}, opened <Time at={createdAt} />, last used{' '}
-                  <Time at={lastSeenAt} />
-                </span>
+                {ipAddress ?? 'unknown address'} {current && <span class="tag">this session</span>}
+                <p class="quiet">
+                  opened <Time at={createdAt} />, last used <Time at={lastSeenAt} />
+                </p>
               </dd>
               {!current && (
                 <dd>
