@@ -90,7 +90,7 @@ test('blocked tabs continue together, and lists show who lacks a factor', async 
   await heading(second, HELD)
   // Browsers create no passkeys for pages in the background.
   await page.bringToFront()
-  await go(page, 'Members')
+  await page.goto('/members')
   await heading(page, HELD)
   await giveCodeTo(admin.email, page)
   await addPasskey(page)
