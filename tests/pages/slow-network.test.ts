@@ -23,11 +23,11 @@ test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1)
   await second.goto('/account')
   await say(second, admin.email)
   await second.close()
-  const asked: string[] = []
-  page.on('request', (request) => asked.push(request.url()))
   await page.clock.fastForward('11:59:00')
   await page.clock.runFor(30_000)
   await heading(page, 'Your account')
+  const asked: string[] = []
+  page.on('request', (request) => asked.push(request.url()))
   // The machine sleeps until then.
   await page.clock.fastForward('02:00')
   await say(page, 'You were signed out because you were inactive.')
