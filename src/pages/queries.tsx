@@ -34,7 +34,9 @@ function use(): void {
   if (wasIdle) focusManager.onFocus()
 }
 use()
-for (const event of ['pointerdown', 'keydown', 'focus', 'visibilitychange'])
+// Of the window: the page itself focuses elements.
+addEventListener('focus', use)
+for (const event of ['pointerdown', 'keydown', 'visibilitychange'])
   addEventListener(event, use, { capture: true, passive: true })
 
 /** Options of a query that loads again `everyMs` after each response, or at the next use of an idle page. */
