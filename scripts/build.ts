@@ -65,11 +65,13 @@ ${chunks.map((chunk) => `<link rel="modulepreload" href="/${chunk.path}">`).join
 }
 
 /** Loads what the page of a signed-in user needs, at the same time as its script. */
-function renderEarly(metafile: esbuild.Metafile): string {
+function renderEarly(metafile: esbuild.Metafile, head: string): string {
   const pages = entryIn(metafile, 'signed-in/pages.tsx')
   const { imports = [] } = metafile.outputs[pages] ?? {}
   const parts = imports.flatMap(({ kind, path }) => (kind === 'import-statement' ? path : []))
-  const links = [pages, ...parts].map((path) => `<link rel="modulepreload" href="/${path}">`)
+  const links = [pages, ...parts]
+    .filter((path) => !head.includes(path))
+    .map((path) => `<link rel="modulepreload" href="/${path}">`)
   return `<link rel="preload" href="/api/auth/session" as="fetch" crossorigin>${links.join('')}`
 }
 
@@ -150,7 +152,7 @@ async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Arr
     ...files,
     ...docs,
     ['index.html', pageOf(app)],
-    ['signed-in.html', pageOf(renderEarly(loaded.metafile) + app)],
+    ['signed-in.html', pageOf(renderEarly(loaded.metafile, app) + app)],
   ])
 }
 

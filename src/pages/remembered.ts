@@ -1,4 +1,4 @@
-/** Kept in this browser: the company, and marks for a sign-in and a passkey. None of it is secret. */
+/** Kept in this browser: the company, and marks for a sign-in (the time of its last use) and a passkey. None of it is secret. */
 
 /** Identified by its id, or else by its handle. */
 export interface Company {

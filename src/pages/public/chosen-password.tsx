@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
@@ -100,9 +100,6 @@ export function AcceptInvitation(props: LinkProps) {
     "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
   )
   const { enter, next } = useEntry(props)
-  useEffect(() => {
-    if (value) document.title = `Join ${value.companyName} · gatehouse`
-  }, [value])
 
   async function accept({ name, password }: Values): Promise<void> {
     const body = { token, name, password }

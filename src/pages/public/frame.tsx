@@ -13,7 +13,7 @@ interface Props {
 export function Frame({ title, notice, children }: Props) {
   return (
     <main class="card">
-      <p class="brand">
+      <p class="brand" translate={false}>
         <Mark /> gatehouse
       </p>
       <Title>{title}</Title>

@@ -32,7 +32,7 @@ export function Shell({ session, path, mustEnroll, onSignOut, children }: Props)
         Skip to content
       </a>
       <header class="bar">
-        <p class="brand">
+        <p class="brand" translate={false}>
           <Mark /> gatehouse <span class="company">{accessContext.companyName}</span>
         </p>
         {!mustEnroll && (
