@@ -52,7 +52,7 @@ interface Props {
   isOfForm?: boolean
 }
 
-/** Says how a change ended. It takes the focus after a form, and if the control that started the change is gone. */
+/** Says how a change ended. It takes the focus after a form, and if nothing has it: the control that had it is gone. */
 export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
   const element = useRef<HTMLParagraphElement>(null)
   const followed = useRef<typeof result>(null)
@@ -61,7 +61,8 @@ export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
   // After each render, because a list may lose its row only once it has loaded again.
   useLayoutEffect(() => {
     if (followed.current === result || (!result?.text && !fault)) return
-    if (!form && result?.from?.isConnected) return
+    // Its user may have gone on.
+    if (!form && document.activeElement !== document.body) return
     followed.current = result
     element.current?.focus()
   })

@@ -75,7 +75,7 @@ export function Invitations() {
   )
   return (
     <>
-      <Outcome of={change} isOfForm={withdrawn !== null} />
+      <Outcome of={change} isOfForm />
       <Waiting of={loaded} />
       {loaded.data?.length === 0 && <p class="empty">No open invitations. Invite people above.</p>}
       {loaded.data && loaded.data.length > 0 && (
@@ -87,7 +87,7 @@ export function Invitations() {
               return (
                 <tr key={id} class="list-row">
                   <th scope="row" class="list-first">
-                    <span class="list-line list-name" title={email}>
+                    <span class="list-line list-name" title={email} translate={false}>
                       {email}
                     </span>
                     <span class="quiet list-line">

@@ -155,7 +155,7 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
           </button>
         ))}
       </div>
-      <Outcome of={change} isOfForm={asked !== null} />
+      <Outcome of={change} isOfForm />
       {asked && (
         <Confirm
           title={`${asked.full}?`}

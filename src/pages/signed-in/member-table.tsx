@@ -66,7 +66,7 @@ function Row({ isAsked, ...given }: DetailsProps & { isAsked: boolean }) {
       <tr class="list-row list-member">
         <th scope="row" class="list-first">
           <span class="list-tagged">
-            <span class="list-line list-name" title={name}>
+            <span class="list-line list-name" title={name} translate={false}>
               {name}
             </span>
             {tags.map((tag) => (
@@ -76,7 +76,7 @@ function Row({ isAsked, ...given }: DetailsProps & { isAsked: boolean }) {
             ))}
           </span>
           {name !== email && (
-            <span class="quiet list-line" title={email}>
+            <span class="quiet list-line" title={email} translate={false}>
               {email}
             </span>
           )}

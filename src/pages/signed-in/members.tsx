@@ -83,7 +83,7 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
   return (
     <>
       <MemberFilter />
-      <p class={isFiltered || shown < total ? 'quiet list-count' : 'hidden'}>
+      <p class={isFiltered || shown < total ? 'list-count' : 'hidden'}>
         <span role="status">{first.data && `${found}${shown < total ? `, ${shown} shown` : ''}`}</span>
         {isFiltered && <a href="/members">Clear filters</a>}
       </p>
