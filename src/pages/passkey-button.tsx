@@ -10,13 +10,12 @@ interface Props {
   give: (proof: PasskeyProof) => Promise<void>
   /** The next step, so it takes the focus. */
   isMain?: boolean
-  isPrimary?: boolean
   /** Also called after it was canceled or refused. */
   onEnd?: () => void
 }
 
 /** A button that opens the browser's passkey dialog. Canceling it is not an error. */
-export function PasskeyButton({ action, begin, give, isMain = false, isPrimary = isMain, onEnd }: Props) {
+export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Props) {
   const change = useChange()
   const { run, isBusy } = change
   const [isCancelled, setCancelled] = useState(false)
@@ -43,7 +42,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
       <button
         ref={button}
         type="button"
-        class={isPrimary ? 'primary' : undefined}
+        class={isMain ? 'primary' : undefined}
         aria-disabled={isBusy}
         onClick={ask}
       >

@@ -108,5 +108,5 @@ export function useFactors(service: TestService) {
     const changed = service.db.updateTable('companies').set({ second_factor_policy: 'everyone' })
     await changed.where('company_id', '=', companyId).execute()
   }
-  return { proveMailbox, giveMailedCode, addPasskey, addApp, giveCode, requireFactors }
+  return { proveMailbox, addPasskey, addApp, giveCode, requireFactors }
 }

@@ -21,8 +21,8 @@ interface Props {
   /** Describes both kinds. */
   isFirst?: boolean
   onAdded: () => void
-  /** Whether an error was about the emailed code, which shows it. */
-  onRefused?: (error: unknown) => boolean
+  /** Gets errors, which can be about the emailed code. */
+  onRefused?: (error: unknown) => never
 }
 
 /** Chooses a kind of second factor and adds it. */
@@ -33,26 +33,21 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
   const isAble = canUsePasskeys()
   const size = isFirst ? undefined : 'small'
 
-  function unlessRefused(error: unknown): void {
-    if (!onRefused?.(error)) throw error
-  }
   function choose(kind: 'passkey' | null): void {
     forget()
     setChosen(kind)
   }
   async function chooseApp(): Promise<void> {
     const body = { mailCode }
-    const app =
-      unused.current ?? (await call('POST /auth/second-factors/totp', { body }).catch(unlessRefused))
+    const app = unused.current ?? (await call('POST /auth/second-factors/totp', { body }).catch(onRefused))
     unused.current = undefined
-    setChosen(app ?? null)
+    setChosen(app)
   }
   const step: Step = {
     change,
     onCancel: () => choose(null),
     async add(request) {
-      const isAdded = await keepCodes(ADDED, request).then(() => true, unlessRefused)
-      if (!isAdded) return
+      await keepCodes(ADDED, request.catch(onRefused))
       setChosen(null)
       onAdded()
       return ADDED
@@ -97,11 +92,11 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
   )
 }
 
-/** A form in the dialog. `add` returns what was done, unless the emailed code shows an error. */
+/** A form in the dialog. `add` returns what was done. */
 interface Step {
   change: Change
   onCancel: () => void
-  add: (request: Parameters<typeof keepCodes>[1]) => Promise<string | undefined>
+  add: (request: Parameters<typeof keepCodes>[1]) => Promise<string>
 }
 
 /** Creates a passkey in the browser's dialog, then adds it. */
@@ -117,7 +112,7 @@ function AddPasskey({ mailCode, add, ...form }: Step & { mailCode: string | unde
     if (!response) return
     const body = { response, name, mailCode }
     const done = await add(call('POST /auth/second-factors/passkeys', { body }))
-    if (done) passkeyMark.set(true)
+    passkeyMark.set(true)
     return done
   }
 

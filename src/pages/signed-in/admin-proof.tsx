@@ -10,7 +10,7 @@ interface Asked {
   cancel: () => void
 }
 
-export const needsMailCode = (error: unknown) =>
+export const needsMailCode = (error: unknown): error is ApiError =>
   error instanceof ApiError && error.fields['mailCode'] !== undefined
 
 /** Asks an admin without a second factor for an emailed code before someone becomes an admin. */

@@ -1,9 +1,9 @@
-import { call } from '../api.ts'
-import { Field } from '../form.tsx'
+import { ApiError, call } from '../api.ts'
+import { Field, type Values } from '../form.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
+import { useRead } from '../queries.tsx'
 import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
-import { HandleSetting } from './handle-setting.tsx'
 import { PolicySetting, Without } from './policy.tsx'
 import { Setting } from './setting.tsx'
 import type { PageProps } from './shell.tsx'
@@ -87,6 +87,82 @@ export function CompanyPage({ session, onChanged }: PageProps) {
           </Setting>
         </dl>
       </Section>
+    </>
+  )
+}
+
+interface HandleProps {
+  current: string | null
+  onSaved: (company: Answer<'PATCH /auth/company'>) => void
+}
+
+/** The service's rule, so that an invalid handle is refused without using one of the day's changes. */
+const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
+const NOT_OF_FORM =
+  'must have 3 to 40 lowercase letters, digits, or hyphens, start with a letter, and end with a letter or digit'
+
+/** The handle names the company at sign-in. After a change, the previous one no longer works. */
+function HandleSetting({ current, onSaved }: HandleProps) {
+  async function save({ handle: typed }: Values): Promise<string> {
+    const handle = typed.trim().toLowerCase()
+    if (handle === current) return 'No changes to save.'
+    if (!FORM.test(handle))
+      throw new ApiError('invalid_request', NOT_OF_FORM, { fields: { handle: NOT_OF_FORM } })
+    const saved = await call('PATCH /auth/company', { body: { handle } })
+    onSaved(saved)
+    return `Handle saved. Everyone now signs in with ${saved.handle}.`
+  }
+
+  return (
+    <Setting
+      label="Handle"
+      value={
+        <>
+          {current ? <Copied text={current} what="the handle" /> : 'none yet'}
+          <p class="quiet">Members enter it to sign in.</p>
+        </>
+      }
+      isDanger={current !== null}
+      onSubmit={save}
+    >
+      <Field
+        label="New handle"
+        name="handle"
+        value={current ?? ''}
+        hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+        hasFocus
+      />
+      {current && <Effect current={current} />}
+    </Setting>
+  )
+}
+
+/** How many members a change concerns. */
+function useConcerned(kind: 'person' | 'service', what: string): string | null {
+  const { data } = useRead('GET /auth/members', { query: { limit: 1, status: 'active', kind } })
+  if (!data) return `All ${what}s`
+  return data.total === 0 ? null : `${data.total.toLocaleString()} ${what}${data.total === 1 ? '' : 's'}`
+}
+
+function Effect({ current }: { current: string }) {
+  const people = useConcerned('person', 'member')
+  const services = useConcerned('service', 'service account')
+  return (
+    <>
+      <p>
+        <code>{current}</code> stops working immediately. Nobody is signed out. Your last two handles stay
+        reserved for your company, so you can change back.
+      </p>
+      <p>
+        <strong>{people}</strong>: enter the new handle at the next sign-in. Browsers that remember the
+        company need no change.
+      </p>
+      {services && (
+        <p>
+          <strong>{services}</strong>: programs that send the old handle as <code>company</code> are refused
+          until you update them. Programs that send <code>companyId</code> need no change.
+        </p>
+      )}
     </>
   )
 }

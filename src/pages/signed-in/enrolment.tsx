@@ -5,6 +5,7 @@ import { Section, StepTitle, Title } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
 import type { NewAuthenticator, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
+import { needsMailCode } from './admin-proof.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
@@ -42,7 +43,7 @@ export function Enrolment({ session, onDone }: Props) {
           <Outcome of={change} isOfForm />
           <AddFirst
             email={email}
-            needsMailCode={factors.mailCodeRequired}
+            mailCodeRequired={factors.mailCodeRequired}
             change={change}
             onStale={loaded.refetch}
             onAdded={onDone}
@@ -55,37 +56,36 @@ export function Enrolment({ session, onDone }: Props) {
 
 interface AddFirstProps {
   email: string
-  needsMailCode: boolean
+  mailCodeRequired: boolean
   change: Change
   onStale: () => void
   onAdded: () => void
 }
 
 /** Adds a member's first second factor, after an emailed code. */
-export function AddFirst({ email, needsMailCode, change, onStale, onAdded }: AddFirstProps) {
+export function AddFirst({ email, mailCodeRequired, change, onStale, onAdded }: AddFirstProps) {
   const [proof, setProof] = useState<{ mailCode: string; begun: NewAuthenticator } | null>(null)
-  const [fault, setFault] = useState<string | undefined>()
 
   /** Starting an app's setup checks the code without consuming it, before a device creates a passkey. */
   async function prove(mailCode: string): Promise<void> {
     setProof({ mailCode, begun: await call('POST /auth/second-factors/totp', { body: { mailCode } }) })
   }
-  /** If the code has expired in the meantime, the error shows at its field. */
-  function refuse(error: unknown): boolean {
-    if (!(error instanceof ApiError && error.fields['mailCode'])) return false
-    setFault(
-      `${error.fields['mailCode']}. If your device already created a passkey, create it again: the new one replaces it`,
-    )
+  /** The code may have expired in the meantime. */
+  function refuse(error: unknown): never {
+    if (!needsMailCode(error)) throw error
     setProof(null)
-    return true
+    throw new ApiError(
+      error.code,
+      'The emailed code has expired. If your device already created a passkey, create it again: the new one replaces it.',
+    )
   }
-  if (needsMailCode && !proof)
+  if (mailCodeRequired && !proof)
     return (
       <>
         <p>
           To add one, enter a code that we email to <strong>{email}</strong>.
         </p>
-        <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={prove} />
+        <MailboxProof use="factor" onStale={onStale} onGiven={prove} />
       </>
     )
   return (

@@ -7,8 +7,6 @@ import { LinkButton } from '../parts.tsx'
 interface Props {
   /** The purpose of the code. */
   use: 'factor' | 'email' | 'admin'
-  /** The error of the last code, if it was found later. */
-  fault?: string | undefined
   /** A code is no longer needed: a different tab added a factor. */
   onStale: () => void
   onGiven: (code: string) => Promise<unknown>
@@ -18,7 +16,7 @@ interface Props {
 }
 
 /** Emails a code and passes it on. The receiver checks it. */
-export function MailboxProof({ use, fault, onStale, onGiven, change, onCancel }: Props) {
+export function MailboxProof({ use, onStale, onGiven, change, onCancel }: Props) {
   const [hasCode, setHasCode] = useState(false)
   const mailing = useChange()
   const { run, isBusy, turn: mailed } = mailing
@@ -41,7 +39,7 @@ export function MailboxProof({ use, fault, onStale, onGiven, change, onCancel }:
     return await onGiven(mailCode.trim())
   }
 
-  const isAsked = mailed > 0 || fault !== undefined || hasCode
+  const isAsked = mailed > 0 || hasCode
   return (
     <>
       <Outcome of={mailing} />
@@ -53,7 +51,6 @@ export function MailboxProof({ use, fault, onStale, onGiven, change, onCancel }:
             autoComplete="one-time-code"
             isNumeric
             hasFocus
-            error={mailed === 0 ? fault : undefined}
           />
         </Form>
       ) : (

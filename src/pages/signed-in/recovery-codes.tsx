@@ -72,14 +72,12 @@ export function CodesFirst({ session, path, children }: Props) {
           ))}
         </ul>
         <div class="choices">
+          <button type="button" class="primary small" onClick={() => setShown(null)}>
+            I've stored them
+          </button>
           <CopyButton text={text} what="the recovery codes" />
           <button type="button" class="small" onClick={save}>
             Download
-          </button>
-        </div>
-        <div class="choices">
-          <button type="button" class="primary" onClick={() => setShown(null)}>
-            I've stored them
           </button>
         </div>
       </div>

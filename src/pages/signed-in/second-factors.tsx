@@ -40,7 +40,7 @@ export function SecondFactorSection({ session, onAdded }: Props) {
       {factors && hasNone && (
         <AddFirst
           email={session.user.email}
-          needsMailCode={factors.mailCodeRequired}
+          mailCodeRequired={factors.mailCodeRequired}
           change={change}
           onStale={loaded.refetch}
           onAdded={add}
