@@ -2,6 +2,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { Time } from '../parts.tsx'
 import type { Answer, AuditEntry } from '../routes.ts'
 import { detailsOf, isOfFactor, whatOf, whyOf } from './entry-words.ts'
+import { ListHead } from './list-head.tsx'
 
 type Page = Answer<'GET /auth/audit'>
 
@@ -18,17 +19,7 @@ export function EntryTable({ pages }: { pages: Page[] }) {
   }, [drawn, pages.length])
   return (
     <table class="list trail" aria-labelledby="trail">
-      <thead class="list-head">
-        <tr>
-          <th scope="col" class="trail-when">
-            When
-          </th>
-          <th scope="col" class="trail-who">
-            Who
-          </th>
-          <th scope="col">What</th>
-        </tr>
-      </thead>
+      <ListHead columns={{ When: 'trail-when', Who: 'trail-who', What: undefined }} />
       {pages.slice(0, drawn).map((page) => (
         <Rows key={page.entries[0]?.id} page={page} />
       ))}

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks'
 import { CopyButton, Section, Time } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
 import type { Answer, Refusal, Session } from '../routes.ts'
+import { ListHead } from './list-head.tsx'
 
 export const POLL_MS = 2_000
 
@@ -92,20 +93,10 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
       )}
       {rows.length > 0 && (
         <table class="list" aria-labelledby="events">
-          <thead class="list-head">
-            <tr>
-              <th scope="col" class="trail-when">
-                Time
-              </th>
-              <th scope="col" class="list-first">
-                Event
-              </th>
-              <th scope="col">Outcome</th>
-            </tr>
-          </thead>
+          <ListHead columns={{ Time: 'trail-when', Event: 'list-first', Outcome: undefined }} />
           <tbody>
             {rows.map(({ key, at, event, outcome }) => (
-              <tr key={key} class="list-row">
+              <tr key={key} class="list-row list-top">
                 <td>
                   <Time at={at} />
                 </td>
