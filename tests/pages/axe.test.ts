@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { PUBLIC_PATHS } from '../../src/pages/paths.ts'
-import { enter, go, heading, openPages, press, SIGNED_IN, signIn, visit } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, SIGNED_IN, say, signIn, visit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
@@ -188,7 +188,10 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
   await press(page, 'Create signing secret')
   await page.locator('.secret').waitFor()
   await lookAt('Sign out', 'Stay')
-  await press(page, 'Watch events', 'Send test event')
+  await press(page, 'Watch events')
+  // Events from before the watch are not shown.
+  await say(page, 'No events yet.')
+  await press(page, 'Send test event')
   await page.locator('summary', { hasText: 'test.event' }).click()
   await lookAt('Replace secret…')
   expectNothing()
