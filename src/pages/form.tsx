@@ -47,10 +47,8 @@ const ASKED: Partial<Record<FieldName, string>> = {
   secret: 'the signing secret',
 }
 
-/** Messages by field name. */
-export type Faults = Readonly<Partial<Record<string, string>>>
-
-const OfForm = createContext<Faults>({})
+/** Of the form, by field name. */
+const Faults = createContext<Partial<Record<string, string>>>({})
 
 interface FieldProps {
   label: string
@@ -59,8 +57,6 @@ interface FieldProps {
   autoComplete?: string
   value?: string | undefined
   hint?: ComponentChildren
-  /** The form's own error comes first. */
-  error?: string | undefined
   isOptional?: boolean
   /** Shows a numeric keyboard. */
   isNumeric?: boolean
@@ -71,7 +67,7 @@ interface FieldProps {
 
 export function Field(props: FieldProps) {
   const { label, name, type = 'text', autoComplete = 'off', value, hint, isOptional = false } = props
-  const error = useContext(OfForm)[name] ?? props.error
+  const error = useContext(Faults)[name]
   const { isNumeric = false, hasFocus = false, onInput } = props
   const id = useId()
   const element = useRef<HTMLInputElement>(null)
@@ -144,7 +140,7 @@ export function Username({ email }: { email: string }) {
   )
 }
 
-type NewPasswordProps = Pick<FieldProps, 'label' | 'value' | 'error' | 'hasFocus'> & {
+type NewPasswordProps = Pick<FieldProps, 'label' | 'value' | 'hasFocus'> & {
   name: 'password' | 'newPassword'
 }
 
@@ -181,7 +177,7 @@ function strengthOf(password: string): string {
 interface FormProps {
   /** The label of the button. */
   action: string
-  children?: ComponentChildren | ((faults: Faults) => ComponentChildren)
+  children?: ComponentChildren
   /** Returns what was done, if that must be said. The form then begins again. */
   onSubmit: (values: Values) => Promise<unknown>
   /** The parent's, if it outlives the form and says what was done. */
@@ -244,9 +240,7 @@ export function Form(props: FormProps) {
     <>
       <form key={turn} ref={form} onSubmit={submit} noValidate>
         {result?.error && !isAtField && <Outcome of={change ?? own} />}
-        <OfForm.Provider value={fields}>
-          {typeof children === 'function' ? children(fields) : children}
-        </OfForm.Provider>
+        <Faults.Provider value={fields}>{children}</Faults.Provider>
         <div class="choices">
           <button
             type="submit"

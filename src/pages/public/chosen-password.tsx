@@ -76,17 +76,8 @@ export function ResetPassword(props: LinkProps) {
           and withdraw your open invitations. You can send them again from Members.
         </p>
         <Form action="Change password" onSubmit={reset}>
-          {(faults) => (
-            <>
-              <Username email={email} />
-              <NewPassword
-                label="New password"
-                name="newPassword"
-                hasFocus={TAKES_FOCUS}
-                error={faults['newPassword']}
-              />
-            </>
-          )}
+          <Username email={email} />
+          <NewPassword label="New password" name="newPassword" hasFocus={TAKES_FOCUS} />
         </Form>
         {again}
       </Frame>
@@ -131,19 +122,9 @@ export function AcceptInvitation(props: LinkProps) {
           </dd>
         </dl>
         <Form action="Join" onSubmit={accept}>
-          {(faults) => (
-            <>
-              <Username email={value.email} />
-              <Field
-                label="Your name"
-                name="name"
-                autoComplete="name"
-                hasFocus={TAKES_FOCUS}
-                error={faults['name']}
-              />
-              <NewPassword label="Password" name="password" error={faults['password']} />
-            </>
-          )}
+          <Username email={value.email} />
+          <Field label="Your name" name="name" autoComplete="name" hasFocus={TAKES_FOCUS} />
+          <NewPassword label="Password" name="password" />
         </Form>
       </Frame>
     </OtherAccount>

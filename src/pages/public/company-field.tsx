@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { type Faults, Field, TAKES_FOCUS, type Values } from '../form.tsx'
+import { Field, TAKES_FOCUS, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { type Company, readCompany, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
@@ -44,7 +44,7 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
     /** Neither known nor typed. */
     isMissing,
     read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
-    field: (faults: Faults, isFirst = true) =>
+    field: (isFirst = true) =>
       known ? (
         <p class="chosen">
           {at} <strong>{known.name}</strong> · <LinkButton onClick={forget}>Not your company?</LinkButton>
@@ -57,7 +57,6 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
           autoComplete="off"
           value={typed || linked}
           hasFocus={isForgotten || (TAKES_FOCUS && isFirst && isMissing)}
-          error={faults['company'] ?? faults['companyId']}
           hint={
             <>
               For example, acme-4821. You'll find it in our emails. Not working?{' '}

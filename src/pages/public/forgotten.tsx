@@ -82,20 +82,15 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
     <Frame title={title}>
       {intro && <p>{intro}</p>}
       <Form action={action} onSubmit={ask}>
-        {(faults) => (
-          <>
-            {company?.field(faults)}
-            <Field
-              label="Email"
-              name="email"
-              type="email"
-              autoComplete={company ? 'username' : 'email'}
-              hasFocus={TAKES_FOCUS && !company?.isMissing}
-              value={email}
-              error={faults['email']}
-            />
-          </>
-        )}
+        {company?.field()}
+        <Field
+          label="Email"
+          name="email"
+          type="email"
+          autoComplete={company ? 'username' : 'email'}
+          hasFocus={TAKES_FOCUS && !company?.isMissing}
+          value={email}
+        />
       </Form>
       <p class="links">{toSignIn}</p>
     </Frame>

@@ -36,38 +36,32 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
         return give(credentials, { company: values.company, email })
       }}
     >
-      {(faults) => (
-        <>
-          {company.field(faults, !isSecond)}
-          <Field
-            label="Email"
-            name="email"
-            type="email"
-            // The browser offers passkeys here, too.
-            autoComplete="username webauthn"
-            value={typed.email}
-            hasFocus={first === 'email'}
-            error={faults['email']}
-          />
-          <Field
-            label="Password"
-            name="password"
-            type="password"
-            autoComplete="current-password"
-            hasFocus={first === 'password'}
-            error={faults['password']}
-          />
-          {!company.known && (
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={isRemembered}
-                onChange={({ currentTarget }) => onRemember(currentTarget.checked)}
-              />{' '}
-              Remember my company on this device
-            </label>
-          )}
-        </>
+      {company.field(!isSecond)}
+      <Field
+        label="Email"
+        name="email"
+        type="email"
+        // The browser offers passkeys here, too.
+        autoComplete="username webauthn"
+        value={typed.email}
+        hasFocus={first === 'email'}
+      />
+      <Field
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="current-password"
+        hasFocus={first === 'password'}
+      />
+      {!company.known && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isRemembered}
+            onChange={({ currentTarget }) => onRemember(currentTarget.checked)}
+          />{' '}
+          Remember my company on this device
+        </label>
       )}
     </Form>
   )

@@ -25,40 +25,23 @@ export function Register() {
     <Frame title="Register a company">
       <p>You'll be its first admin. To join an existing company, ask its admin to invite you.</p>
       <Form action="Register company" onSubmit={register}>
-        {(faults) => (
-          <>
-            <Field
-              label="Company"
-              name="companyName"
-              autoComplete="organization"
-              value={typed?.companyName}
-              hasFocus={TAKES_FOCUS && !typed}
-              error={faults['companyName']}
-            />
-            <Field
-              label="Your name"
-              name="name"
-              autoComplete="name"
-              value={typed?.name}
-              error={faults['name']}
-            />
-            <Field
-              label="Your email"
-              name="email"
-              type="email"
-              autoComplete="username"
-              value={typed?.email}
-              hasFocus={TAKES_FOCUS && typed !== null}
-              error={faults['email']}
-            />
-            <NewPassword
-              label="Password"
-              name="password"
-              value={typed?.password}
-              error={faults['password']}
-            />
-          </>
-        )}
+        <Field
+          label="Company"
+          name="companyName"
+          autoComplete="organization"
+          value={typed?.companyName}
+          hasFocus={TAKES_FOCUS && !typed}
+        />
+        <Field label="Your name" name="name" autoComplete="name" value={typed?.name} />
+        <Field
+          label="Your email"
+          name="email"
+          type="email"
+          autoComplete="username"
+          value={typed?.email}
+          hasFocus={TAKES_FOCUS && typed !== null}
+        />
+        <NewPassword label="Password" name="password" value={typed?.password} />
       </Form>
       <p class="links">
         <span>

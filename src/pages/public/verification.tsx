@@ -65,19 +65,14 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
           setAsked(account)
         }}
       >
-        {(faults) => (
-          <>
-            {company.field(faults)}
-            <Field
-              label="Email"
-              name="email"
-              type="email"
-              autoComplete="username"
-              value={fragment.get('email') ?? ''}
-              error={faults['email']}
-            />
-          </>
-        )}
+        {company.field()}
+        <Field
+          label="Email"
+          name="email"
+          type="email"
+          autoComplete="username"
+          value={fragment.get('email') ?? ''}
+        />
       </Form>
       <p class="links">
         <a href="/sign-in">Sign in</a>

@@ -79,17 +79,14 @@ function TestEvent({ companyId, secret }: { companyId: string; secret: string | 
         isSecond
         onSubmit={async (typed) => await send(keyOf(secret ?? typed.secret.trim()))}
       >
-        {(faults) =>
-          !secret && (
-            <Field
-              label="Signing secret"
-              name="secret"
-              type="password"
-              hint="This page signs with it and doesn't store it."
-              error={faults['secret']}
-            />
-          )
-        }
+        {!secret && (
+          <Field
+            label="Signing secret"
+            name="secret"
+            type="password"
+            hint="This page signs with it and doesn't store it."
+          />
+        )}
       </Form>
     </div>
   )

@@ -162,15 +162,7 @@ function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
           })
         }}
       >
-        {(faults) => (
-          <Field
-            label="Company name"
-            name="companyName"
-            hint={`To continue, enter ${name}.`}
-            hasFocus
-            error={faults['companyName']}
-          />
-        )}
+        <Field label="Company name" name="companyName" hint={`To continue, enter ${name}.`} hasFocus />
       </Form>
     </Dialog>
   )
