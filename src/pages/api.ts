@@ -36,6 +36,10 @@ export class ApiError extends Error {
   }
 }
 
+/** What the page finds before a request. */
+export const invalid = (fields: Record<string, string>) =>
+  new ApiError('invalid_request', 'Correct the marked fields.', { fields })
+
 /** The session, and callbacks for responses about it. The application sets them. */
 export const session = {
   /** The session that the page shows. Requests name it, because a sign-in in a different tab can replace its cookie. */
@@ -85,8 +89,6 @@ const OF_OTHERS = [
   'invalid_second_factor',
   'invalid_signature',
 ]
-const HELD = 'second_factor_enrolment_required'
-const CHANGED = 'session_changed'
 /** The service responds within 10 s. The rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
@@ -100,10 +102,11 @@ export async function call<Name extends keyof Routes>(
   route: Name,
   ...[options]: Arguments<Name>
 ): Promise<Answer<Name>> {
-  return (await carryOut(route, {
+  const answer = await carryOut(route, {
     ...options,
     headers: { ...(route !== SESSION && nameShown()), ...options?.headers },
-  })) as Answer<Name>
+  })
+  return (answer.status === 204 ? undefined : await readJson(answer).catch(failOffline)) as Answer<Name>
 }
 
 /** Read once for a call and its retries, because they belong to the page that started it. */
@@ -111,17 +114,17 @@ function nameShown(): Record<string, string> {
   return session.shownId === null ? {} : { 'x-session-id': session.shownId }
 }
 
-async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
+async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<Response> {
   const answer = await send(route, options)
-  if (answer.ok) return answer.status === 204 ? undefined : await readJson(answer).catch(failOffline)
+  if (answer.ok) return answer
   const error = await toError(answer, !route.startsWith('GET '))
   if (error.code === 'reauthentication_required') {
     if (await session.prove()) return await carryOut(route, options)
     throw new ApiError(error.code, 'Nothing was changed.')
   }
-  if (error.code === HELD) session.held()
+  if (error.code === 'second_factor_enrolment_required') session.held()
   if (error.code === 'permission_denied') session.denied()
-  if (error.code === CHANGED) session.changed()
+  if (error.code === 'session_changed') session.changed()
   if (answer.status === 401 && !OF_OTHERS.includes(error.code)) {
     // Re-authentication can replace the cookie while a request is on its way, so it is retried once.
     if (!isAgain && route !== SESSION && (await isSignedIn(error)))
@@ -169,13 +172,7 @@ export async function download(
   name: string,
 ): Promise<void> {
   const headers = { ...nameShown(), accept }
-  const answer = await send('GET /auth/audit', { query, headers, patienceMs: DOWNLOAD_MS })
-  if (!answer.ok) {
-    const error = await toError(answer)
-    if (error.code === HELD) session.held()
-    if (error.code === CHANGED) session.changed()
-    throw error
-  }
+  const answer = await carryOut('GET /auth/audit', { query, headers, patienceMs: DOWNLOAD_MS })
   saveFile(await answer.blob().catch(failOffline), name)
 }
 

@@ -2,7 +2,7 @@ import type { ComponentChild } from 'preact'
 import { useId, useRef, useState } from 'preact/hooks'
 import { CopyButton } from './parts.tsx'
 
-interface Code {
+interface Example {
   language: string
   source: string
   /** Above the code. */
@@ -10,7 +10,7 @@ interface Code {
 }
 
 /** Code in several languages, in tabs (WAI-ARIA tabs pattern). `labelledBy` is the ID of a heading. */
-export function CodeTabs({ codes, labelledBy }: { codes: Code[]; labelledBy: string }) {
+export function CodeTabs({ codes, labelledBy }: { codes: Example[]; labelledBy: string }) {
   const [at, setAt] = useState(0)
   const tabs = useRef<HTMLDivElement>(null)
   const id = useId()
@@ -45,14 +45,21 @@ export function CodeTabs({ codes, labelledBy }: { codes: Code[]; labelledBy: str
       </div>
       <div class="panel" role="tabpanel" id={id} aria-labelledby={`${id}-${codes[at]?.language}`}>
         {lead}
-        <div class="example">
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
-          <pre tabIndex={0}>
-            <code>{source}</code>
-          </pre>
-          <CopyButton text={source} what="the code" />
-        </div>
+        <Code text={source} what="the code" />
       </div>
     </>
+  )
+}
+
+/** A block of code with a copy button. */
+export function Code({ text, what }: { text: string; what: string }) {
+  return (
+    <div class="example">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
+      <pre tabIndex={0}>
+        <code>{text}</code>
+      </pre>
+      <CopyButton text={text} what={what} />
+    </div>
   )
 }

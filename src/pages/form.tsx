@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { ApiError } from './api.ts'
+import { invalid } from './api.ts'
 import { type Change, Outcome, useChange } from './outcome.tsx'
 
 /** Forms and fields with errors. */
@@ -227,8 +227,7 @@ export function Form(props: FormProps) {
       ({ value }) => !value.trim(),
     )
     if (missing.length > 0) {
-      const fields = Object.fromEntries(missing.map(({ name }) => [name, MISSING]))
-      throw new ApiError('invalid_request', 'Fill in the missing fields.', { fields })
+      throw invalid(Object.fromEntries(missing.map(({ name }) => [name, MISSING])))
     }
     return await onSubmit(values)
   }

@@ -1,4 +1,4 @@
-import type { ACTIONS as SERVICE_ACTIONS, SignInRefusal } from '../audit/entry.ts'
+import type { ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
 
@@ -124,38 +124,4 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   client_rotate: 'replaced a secret of the platform client',
   client_delete: 'deleted the platform client',
   restored: 'restored a backup',
-}
-
-/** Details of entries. */
-export const DETAILS: Record<string, string> = {
-  method: 'by',
-  methods: 'by',
-  secondFactor: 'second factor',
-  invitationsWithdrawn: 'invitations withdrawn',
-  superseded: 'older sessions ended',
-}
-
-/** Authentication methods (RFC 8176). Values that the others imply have no words. */
-export const METHODS: Record<string, string> = {
-  passkey: 'passkey',
-  totp: 'authenticator app',
-  recovery_code: 'recovery code',
-  pwd: 'password',
-  otp: 'code',
-  hwk: 'passkey',
-  swk: 'passkey',
-}
-
-export const REASONS: Record<SignInRefusal, string> = {
-  unknown_company: 'no such company',
-  company_suspended: 'the company is suspended',
-  unknown_user: 'no user has this email',
-  user_disabled: 'the member is disabled',
-  locked_out: 'too many wrong passwords; known devices can still sign in',
-  wrong_password: 'wrong password',
-  email_not_verified: "the email isn't confirmed",
-  token_mode_only: 'a service account tried to sign in as a browser',
-  factor_missing: 'correct password, but no second factor',
-  other: 'several reasons',
-  refused: 'wrong email or password',
 }

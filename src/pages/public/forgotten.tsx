@@ -5,7 +5,7 @@ import { Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
-import { Done, Frame } from './frame.tsx'
+import { Frame } from './frame.tsx'
 
 /** For a forgotten password or company. The response does not reveal accounts, so the page repeats the input. */
 
@@ -62,9 +62,9 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
   if (isDone)
     return (
       <Frame title="Check your email">
-        <Done>
+        <div class="done" role="status">
           If <strong>{email}</strong> {children}
-        </Done>
+        </div>
         <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
         <p class="links">
           <LinkButton onClick={() => setDone(false)}>Change the {what}</LinkButton>

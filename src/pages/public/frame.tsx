@@ -26,12 +26,3 @@ export function Frame({ title, notice, children }: Props) {
     </main>
   )
 }
-
-/** A success message. Screen readers announce it. */
-export function Done({ children }: { children: ComponentChildren }) {
-  return (
-    <div class="done" role="status">
-      {children}
-    </div>
-  )
-}

@@ -8,7 +8,7 @@ import { Fault, Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
-import { Done, Frame } from './frame.tsx'
+import { Frame } from './frame.tsx'
 import { OtherAccount } from './other-account.tsx'
 import { type OnSignedIn, SignIn } from './sign-in.tsx'
 import { LinkWanted } from './verification.tsx'
@@ -141,7 +141,9 @@ export function ConfirmEmail({ session }: LinkProps) {
   if (isDone)
     return (
       <Frame title="Email changed">
-        <Done>From your next sign-in, use your new email.</Done>
+        <div class="done" role="status">
+          From your next sign-in, use your new email.
+        </div>
         <p class="links">
           <a href="/">{session ? 'Continue' : 'Sign in'}</a>
         </p>

@@ -3,7 +3,7 @@ import { call } from '../api.ts'
 import { fragment } from '../router.ts'
 import type { Answer } from '../routes.ts'
 import { ADMIN } from '../words.ts'
-import { Done, Frame } from './frame.tsx'
+import { Frame } from './frame.tsx'
 import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 
@@ -17,14 +17,14 @@ export function Undo({ session }: LinkProps) {
   if (undone !== null)
     return (
       <Frame title="Change undone">
-        <Done>
+        <div class="done" role="status">
           <p>
             Everyone is signed out of the account. We've emailed a link to <strong>{undone.email}</strong>.
             Use it to choose a new password that you don't use anywhere else.
           </p>
           <Added {...undone.additions} />
           <p>Then tell {ADMIN} what happened.</p>
-        </Done>
+        </div>
       </Frame>
     )
   const use = async (token: string) => {

@@ -64,7 +64,7 @@ export function ActivityFilter() {
   ))
   return (
     <search>
-      <div class="filters trail-filters">
+      <div class="filters">
         <PersonField name="actor" label="By" others={OPERATORS} />
         <PersonField name="subject" label="About" others={[]} />
         {choice('action', 'What', actions)}

@@ -1,3 +1,4 @@
+import { generate } from 'lean-qr'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
@@ -7,7 +8,6 @@ import { canUsePasskeys, makePasskey, stopAsking } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
 import type { NewAuthenticator } from '../routes.ts'
 import { browserNameOf } from './browser-name.ts'
-import { QrCode } from './qr-code.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 
 const ADDED = "Second factor added. You're signed out everywhere else."
@@ -143,7 +143,7 @@ function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenti
         Scan this QR code with your app, or enter the secret. Is the app on this device?{' '}
         <a href={uri}>Open it there</a>.
       </p>
-      <QrCode text={uri} label="QR code of the secret below" />
+      <QrCode text={uri} />
       <p class="secret">
         <code>{secret.match(/.{1,4}/g)?.join(' ')}</code> <CopyButton text={secret} what="the secret" />
       </p>
@@ -164,5 +164,30 @@ function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenti
         />
       </Form>
     </>
+  )
+}
+
+/** The quiet zone around a code (ISO/IEC 18004). */
+const MARGIN = 4
+/** Smaller modules are hard to scan from a screen. */
+const MODULE_PX = 3
+
+/** Dark on white in both themes, because not every scanner reads inverted codes. */
+function QrCode({ text }: { text: string }) {
+  const { size, get } = generate(text)
+  const width = size + 2 * MARGIN
+  const places = Array.from({ length: size * size }, (_, n) => [n % size, Math.floor(n / size)] as const)
+  const path = places.filter(([x, y]) => get(x, y)).map(([x, y]) => `M${x + MARGIN} ${y + MARGIN}h1v1h-1z`)
+  return (
+    <svg
+      class="qr"
+      width={width * MODULE_PX}
+      viewBox={`0 0 ${width} ${width}`}
+      role="img"
+      aria-label="QR code of the secret below"
+    >
+      <rect width={width} height={width} fill="#fff" />
+      <path d={path.join('')} fill="#000" />
+    </svg>
   )
 }

@@ -1,4 +1,4 @@
-import { ApiError, call } from '../api.ts'
+import { call, invalid } from '../api.ts'
 import { Field, type Values } from '../form.tsx'
 import { Copied, Section, Time, Title } from '../parts.tsx'
 import { useRead } from '../queries.tsx'
@@ -106,8 +106,7 @@ function HandleSetting({ current, onSaved }: HandleProps) {
   async function save({ handle: typed }: Values): Promise<string> {
     const handle = typed.trim().toLowerCase()
     if (handle === current) return 'No changes to save.'
-    if (!FORM.test(handle))
-      throw new ApiError('invalid_request', NOT_OF_FORM, { fields: { handle: NOT_OF_FORM } })
+    if (!FORM.test(handle)) throw invalid({ handle: NOT_OF_FORM })
     const saved = await call('PATCH /auth/company', { body: { handle } })
     onSaved(saved)
     return `Handle saved. Everyone now signs in with ${saved.handle}.`

@@ -1,15 +1,43 @@
+import type { SignInRefusal } from '../../audit/entry.ts'
 import { LOCALE } from '../parts.tsx'
 import type { AuditEntry } from '../routes.ts'
-import * as words from '../words.ts'
+import { ACTIONS } from '../words.ts'
 
 /** Audit log entries in words. Unknown names are shown as they are. */
 
 type Words = Partial<Record<string, string>>
-const ACTIONS: Words = words.ACTIONS
-const METHODS: Words = { ...words.METHODS, mailed_code: 'code from an email' }
-const DETAILS: Words = { ...words.DETAILS, codesLeft: 'codes left' }
-const REASONS: Words = {
-  ...words.REASONS,
+
+const DETAILS: Words = {
+  secondFactor: 'second factor',
+  invitationsWithdrawn: 'invitations withdrawn',
+  superseded: 'older sessions ended',
+  codesLeft: 'codes left',
+}
+
+/** Authentication methods (RFC 8176). Values that the others imply have no words. */
+const METHODS: Words = {
+  passkey: 'passkey',
+  totp: 'authenticator app',
+  recovery_code: 'recovery code',
+  mailed_code: 'code from an email',
+  pwd: 'password',
+  otp: 'code',
+  hwk: 'passkey',
+  swk: 'passkey',
+}
+
+const REASONS: Words & Record<SignInRefusal, string> = {
+  unknown_company: 'no such company',
+  company_suspended: 'the company is suspended',
+  unknown_user: 'no user has this email',
+  user_disabled: 'the member is disabled',
+  locked_out: 'too many wrong passwords; known devices can still sign in',
+  wrong_password: 'wrong password',
+  email_not_verified: "the email isn't confirmed",
+  token_mode_only: 'a service account tried to sign in as a browser',
+  factor_missing: 'correct password, but no second factor',
+  other: 'several reasons',
+  refused: 'wrong email or password',
   wrong_factor: 'wrong code or passkey',
   unknown_passkey: 'unknown passkey',
   challenge_void: 'too late, or already used',
@@ -32,7 +60,7 @@ const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
 
 /** The words before and after the subject. */
 export function whatOf({ action, outcome, subject }: AuditEntry): [before: string, after: string] {
-  const done = ACTIONS[action] ?? action
+  const done = (ACTIONS as Words)[action] ?? action
   if (outcome === 'done') return [done, '']
   const [before, after] = NOT_DONE[`${action} ${outcome}`] ?? [done, `(${outcome})`]
   return [action === 'sign_in' && subject !== null ? `${before} as` : before, after]

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { ApiError, call } from '../api.ts'
+import { ApiError, call, invalid } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton } from '../parts.tsx'
@@ -30,12 +30,9 @@ export function MailboxProof({ use, onStale, onGiven, change, onCancel }: Props)
     })
 
   async function take({ mailCode }: Values): Promise<unknown> {
-    const fields = { mailCode: 'must be the eight digits from the email' }
     // Digits of any script, with any separators: the service normalizes the code.
     if (mailCode.match(/\p{Nd}/gu)?.length !== 8)
-      throw new ApiError('invalid_request', "That's not a code. Enter the eight digits from the email.", {
-        fields,
-      })
+      throw invalid({ mailCode: 'must be the eight digits from the email' })
     return await onGiven(mailCode.trim())
   }
 

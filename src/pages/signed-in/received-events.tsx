@@ -1,6 +1,7 @@
 import { type UseQueryResult, useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
-import { CopyButton, Section, Time } from '../parts.tsx'
+import { Code } from '../code-tabs.tsx'
+import { Section, Time } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
 import type { Answer, Refusal, Session } from '../routes.ts'
 import { ListHead } from './list-head.tsx'
@@ -125,13 +126,7 @@ const toRow = ({ id, type, receivedAt, payload }: ReceivedEvent) => ({
         {payload === undefined ? (
           <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
         ) : (
-          <div class="example">
-            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard */}
-            <pre tabIndex={0}>
-              <code>{payload}</code>
-            </pre>
-            <CopyButton text={payload} what="the content" />
-          </div>
+          <Code text={payload} what="the content" />
         )}
       </details>
       <span class="quiet">{id}</span>

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
-import { ApiError, call } from '../api.ts'
+import { ApiError, call, invalid } from '../api.ts'
 import { CodeTabs } from '../code-tabs.tsx'
 import { Field, Form } from '../form.tsx'
 import { Copied, Section, Time } from '../parts.tsx'
@@ -95,8 +95,7 @@ function TestEvent({ companyId, secret }: { companyId: string; secret: string | 
 function keyOf(secret: string): Uint8Array<ArrayBuffer> {
   const [, base64] = /^whsec_([A-Za-z0-9+/]{43}=)$/.exec(secret) ?? []
   if (base64) return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
-  const fields = { secret: 'must start with whsec_ and have 50 characters' }
-  throw new ApiError('invalid_request', 'Paste the whole signing secret.', { fields })
+  throw invalid({ secret: 'must start with whsec_ and have 50 characters' })
 }
 
 async function sign(secret: Uint8Array<ArrayBuffer>, text: string): Promise<string> {

@@ -1,6 +1,6 @@
 import type { UseQueryResult } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
-import { ApiError, call } from '../api.ts'
+import { ApiError, call, invalid } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
@@ -155,11 +155,8 @@ function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
         change={change}
         onCancel={onClose}
         onSubmit={async ({ companyName }) => {
-          if (companyName.trim() === name) return await onReplace()
-          const fields = { companyName: `must be “${name}”` }
-          throw new ApiError('invalid_request', "The name doesn't match. Enter the company's name.", {
-            fields,
-          })
+          if (companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
+          return await onReplace()
         }}
       >
         <Field label="Company name" name="companyName" hint={`To continue, enter ${name}.`} hasFocus />
