@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/preact-query'
-import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Form } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Time } from '../parts.tsx'
 import { polled, useReload, Waiting } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
-import { Confirm } from './confirm.tsx'
+import { DialogButton } from './dialog-button.tsx'
 import { ListHead } from './list-head.tsx'
 
 type Invitation = Answer<'GET /auth/invitations'>['invitations'][number]
@@ -55,7 +55,6 @@ export function Invitations() {
   const loaded = useInvitations()
   const reload = useReload()
   const change = useChange()
-  const [withdrawn, setWithdrawn] = useState<Invitation | null>(null)
   const resend = ({ id, email }: Invitation) =>
     change.run(async () => {
       await call('POST /auth/invitations/:id/resend', { id })
@@ -64,15 +63,9 @@ export function Invitations() {
     })
   async function withdraw({ id, email }: Invitation): Promise<string> {
     await call('DELETE /auth/invitations/:id', { id })
-    setWithdrawn(null)
     reload('GET /auth/invitations')
     return `Invitation for ${email} withdrawn.`
   }
-  const button = (label: string, full: string, onClick: () => void) => (
-    <button type="button" class="small" aria-label={full} aria-disabled={change.isBusy} onClick={onClick}>
-      {label}
-    </button>
-  )
   return (
     <>
       <Outcome of={change} isOfForm />
@@ -105,10 +98,30 @@ export function Invitations() {
                   </td>
                   <td class="list-acts">
                     <div class="choices">
-                      {button('Send again', `Send again to ${email}`, () => resend(invitation))}
-                      {button('Withdraw', `Withdraw the invitation for ${email}`, () =>
-                        setWithdrawn(invitation),
-                      )}
+                      <button
+                        type="button"
+                        class="small"
+                        aria-label={`Send again to ${email}`}
+                        aria-disabled={change.isBusy}
+                        onClick={() => resend(invitation)}
+                      >
+                        Send again
+                      </button>
+                      <DialogButton
+                        class="small"
+                        label={`Withdraw the invitation for ${email}`}
+                        title={`Withdraw the invitation for ${email}?`}
+                        change={change}
+                        dialog={(form) => (
+                          <Form {...form} action="Withdraw" isDanger onSubmit={() => withdraw(invitation)}>
+                            <p>
+                              The link in their email stops working immediately. You can invite them again.
+                            </p>
+                          </Form>
+                        )}
+                      >
+                        Withdraw
+                      </DialogButton>
                     </div>
                   </td>
                 </tr>
@@ -116,17 +129,6 @@ export function Invitations() {
             })}
           </tbody>
         </table>
-      )}
-      {withdrawn && (
-        <Confirm
-          title={`Withdraw the invitation for ${withdrawn.email}?`}
-          action="Withdraw"
-          change={change}
-          onConfirm={() => withdraw(withdrawn)}
-          onCancel={() => setWithdrawn(null)}
-        >
-          <p>The link in their email stops working immediately. You can invite them again.</p>
-        </Confirm>
       )}
     </>
   )

@@ -3,9 +3,9 @@ import { ApiError, call } from '../api.ts'
 import { Form, type Values } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import type { Change } from '../outcome.tsx'
-import { Dialog } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import { useAdminProof } from './admin-proof.tsx'
+import { DialogButton } from './dialog-button.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
 import { RoleSelect } from './role-select.tsx'
 
@@ -26,18 +26,12 @@ interface Report {
 export function Invite({ change }: { change: Change }) {
   const reload = useReload()
   const { prove, dialog } = useAdminProof()
-  const [isOpen, setOpen] = useState(false)
   const [text, setText] = useState('')
   const [report, setReport] = useState<Report | null>(null)
   const [progress, setProgress] = useState<string | undefined>()
   const id = useId()
   const people = inviteesIn(text)
   useLoss(change.isBusy ? 'Not everyone is invited yet. Wait for it.' : null)
-  function show(isShown: boolean): void {
-    change.forget()
-    setOpen(isShown)
-  }
-  const close = () => show(false)
 
   async function inviteAll(values: Values): Promise<string> {
     const failed: Report['failed'] = []
@@ -71,65 +65,67 @@ export function Invite({ change }: { change: Change }) {
       const closed = "Some people weren't invited. To see why, choose “Invite people”."
       throw new ApiError('not_invited', closed, { fields: { emails: fault } })
     }
-    close()
     return done
   }
 
   return (
     <>
-      <button type="button" class="primary" onClick={() => show(true)}>
+      <DialogButton
+        class="primary"
+        title="Invite people"
+        change={change}
+        dialog={(form) => (
+          <>
+            <Form
+              {...form}
+              action={people.length > 1 ? `Invite ${people.length} people` : 'Invite'}
+              progress={progress}
+              onSubmit={inviteAll}
+            >
+              <div class="field">
+                <label for={id}>Email addresses</label>
+                <textarea
+                  id={id}
+                  name="emails"
+                  rows={6}
+                  autofocus
+                  autoComplete="off"
+                  spellcheck={false}
+                  autocapitalize="none"
+                  value={text}
+                  readOnly={change.isBusy}
+                  aria-invalid={report !== null}
+                  aria-describedby={report ? `${id}-hint ${id}-error` : `${id}-hint`}
+                  onInput={({ currentTarget }) => setText(currentTarget.value)}
+                />
+                <p class="hint" id={`${id}-hint`}>
+                  Paste any list. To give one person a different role, add it after their email:{' '}
+                  <code>{'ann@example.com,\u00a0analyst'}</code>
+                </p>
+                {report && (
+                  <div class="error" id={`${id}-error`}>
+                    {report.done && <p class="quiet">{report.done}</p>}
+                    <p>{report.fault}</p>
+                    <ul class="failures">
+                      {report.failed.map(({ email, why }) => (
+                        <li key={email}>
+                          {email} {why}.
+                        </li>
+                      ))}
+                    </ul>
+                  </div>
+                )}
+              </div>
+              <RoleSelect />
+            </Form>
+            <span class="hidden" role="status">
+              {progress && <span key={progress}>{progress}</span>}
+            </span>
+          </>
+        )}
+      >
         Invite people
-      </button>
-      {isOpen && (
-        <Dialog title="Invite people" onClose={close}>
-          <Form
-            action={people.length > 1 ? `Invite ${people.length} people` : 'Invite'}
-            change={change}
-            progress={progress}
-            onSubmit={inviteAll}
-            onCancel={close}
-          >
-            <div class="field">
-              <label for={id}>Email addresses</label>
-              <textarea
-                id={id}
-                name="emails"
-                rows={6}
-                autofocus
-                autoComplete="off"
-                spellcheck={false}
-                autocapitalize="none"
-                value={text}
-                readOnly={change.isBusy}
-                aria-invalid={report !== null}
-                aria-describedby={report ? `${id}-hint ${id}-error` : `${id}-hint`}
-                onInput={({ currentTarget }) => setText(currentTarget.value)}
-              />
-              <p class="hint" id={`${id}-hint`}>
-                Paste any list. To give one person a different role, add it after their email:{' '}
-                <code>{'ann@example.com,\u00a0analyst'}</code>
-              </p>
-              {report && (
-                <div class="error" id={`${id}-error`}>
-                  {report.done && <p class="quiet">{report.done}</p>}
-                  <p>{report.fault}</p>
-                  <ul class="failures">
-                    {report.failed.map(({ email, why }) => (
-                      <li key={email}>
-                        {email} {why}.
-                      </li>
-                    ))}
-                  </ul>
-                </div>
-              )}
-            </div>
-            <RoleSelect />
-          </Form>
-          <span class="hidden" role="status">
-            {progress && <span key={progress}>{progress}</span>}
-          </span>
-        </Dialog>
-      )}
+      </DialogButton>
       {dialog}
     </>
   )

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Form } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { useReload } from '../queries.tsx'
 import type { Member, Session } from '../routes.ts'
-import { Confirm } from './confirm.tsx'
+import { DialogButton } from './dialog-button.tsx'
 import { useSent } from './invitations.tsx'
 import type { Issuing } from './new-passwords.tsx'
 
@@ -30,8 +30,8 @@ interface Act {
   label: string
   /** Ends with the member's name. */
   full: string
-  /** If it needs confirmation. */
-  effect?: ComponentChildren
+  /** Asked before it. */
+  effect: ComponentChildren
   /** It cannot be undone. */
   isGrave?: boolean
   /** Returns what was done. */
@@ -45,7 +45,6 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   const reload = useReload()
   const isService = kind === 'service'
   const change = useChange()
-  const [asked, setAsked] = useState<Act | null>(null)
   const whom = (
     <>
       <strong>{name}</strong>
@@ -125,16 +124,12 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
     },
   }
 
-  const enable: Act = {
-    label: 'Enable',
-    full: `Enable ${name}`,
-    async perform() {
-      onChanged(id, await setStatus('active'))
-      return 'Enabled. They can sign in again.'
-    },
+  async function enable(): Promise<string> {
+    onChanged(id, await setStatus('active'))
+    return 'Enabled. They can sign in again.'
   }
   const acts = [
-    status === 'active' ? disable : enable,
+    ...(status === 'active' ? [disable] : []),
     endSessions,
     ...(secondFactors.length > 0 ? [resetFactors] : []),
     remove,
@@ -142,35 +137,35 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   return (
     <div class="member-acts">
       <div class="choices">
-        {acts.map((act) => (
+        {status !== 'active' && (
           <button
-            key={act.label}
             type="button"
-            class={act.isGrave ? 'small grave' : 'small'}
-            aria-label={act.full}
+            class="small"
+            aria-label={`Enable ${name}`}
             aria-disabled={change.isBusy}
-            onClick={() => (act.effect ? setAsked(act) : change.run(act.perform))}
+            onClick={() => change.run(enable)}
           >
-            {act.label}
+            Enable
           </button>
+        )}
+        {acts.map(({ label, full, effect, isGrave, perform }) => (
+          <DialogButton
+            key={label}
+            class={isGrave ? 'small grave' : 'small'}
+            label={full}
+            title={`${full}?`}
+            change={isGrave ? deletion : change}
+            dialog={(form) => (
+              <Form {...form} action={label} isDanger onSubmit={perform}>
+                {effect}
+              </Form>
+            )}
+          >
+            {label}
+          </DialogButton>
         ))}
       </div>
       <Outcome of={change} isOfForm />
-      {asked && (
-        <Confirm
-          title={`${asked.full}?`}
-          action={asked.label}
-          change={asked.isGrave ? deletion : change}
-          onConfirm={async () => {
-            const done = await asked.perform()
-            setAsked(null)
-            return done
-          }}
-          onCancel={() => setAsked(null)}
-        >
-          {asked.effect}
-        </Confirm>
-      )}
     </div>
   )
 }

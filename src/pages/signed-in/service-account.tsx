@@ -1,36 +1,33 @@
-import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, type Values } from '../form.tsx'
-import { Dialog } from '../parts.tsx'
+import { Field, Form } from '../form.tsx'
+import { DialogButton } from './dialog-button.tsx'
 import type { Issuing } from './new-passwords.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 export function AddServiceAccount({ issuing }: { issuing: Issuing }) {
-  const [isOpen, setOpen] = useState(false)
-  const show = (isShown: boolean) => {
-    issuing.change.forget()
-    setOpen(isShown)
-  }
-  const close = () => show(false)
-  async function add({ name, role }: Values): Promise<void> {
-    const { email, password } = await call('POST /auth/members', { body: { name, role } })
-    close()
-    issuing.show({ name: name.trim(), email, password, previousExpiresAt: null })
-  }
   return (
-    <>
-      <button type="button" onClick={() => show(true)}>
-        Add service account
-      </button>
-      {isOpen && (
-        <Dialog title="Add a service account" onClose={close}>
+    <DialogButton
+      title="Add a service account"
+      change={issuing.change}
+      dialog={(form) => (
+        <>
           <p class="lead">For programs that sign in on their own. We show the password only once.</p>
-          <Form action="Add" change={issuing.change} onSubmit={add} onCancel={close}>
+          <Form
+            {...form}
+            action="Add"
+            onSubmit={async ({ name, role }) => {
+              const { email, password } = await call('POST /auth/members', { body: { name, role } })
+              form.onCancel()
+              issuing.show({ name: name.trim(), email, password, previousExpiresAt: null })
+            }}
+          >
             <Field label="Name" name="name" hasFocus />
             <RoleSelect value="developer" hasAdmin={false} />
           </Form>
-        </Dialog>
+        </>
       )}
-    </>
+    >
+      Add service account
+    </DialogButton>
   )
 }

@@ -1,7 +1,8 @@
 import { useId, useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Form } from '../form.tsx'
 import { Time } from '../parts.tsx'
-import { Confirm } from './confirm.tsx'
+import { type Asked, DialogButton } from './dialog-button.tsx'
 import { ListHead } from './list-head.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 
@@ -16,34 +17,22 @@ const PREVIOUS = [
 const COLUMNS = { Password: undefined, Created: undefined, 'Last used': undefined, Expires: undefined }
 
 /** A service account's active passwords, at most two, and a button to replace the newest. */
-export function ServicePasswords({ member, issuing }: DetailsProps) {
-  const { id, name, email, passwords = [] } = member
-  const [isAsked, setAsked] = useState(false)
-  const [seconds, setSeconds] = useState(0)
+export function ServicePasswords(props: DetailsProps) {
+  const { name, passwords = [] } = props.member
   const headingId = useId()
-  const selectId = useId()
-  async function replace(): Promise<void> {
-    const body = { previousValidSeconds: seconds }
-    const { password, previousExpiresAt } = await call('POST /auth/members/:id/password', { id, body })
-    setAsked(false)
-    issuing.show({ name, email, password, previousExpiresAt })
-  }
   return (
     <div class="member-passwords">
       <div class="heading">
         <h3 id={headingId}>Passwords</h3>
-        <button
-          type="button"
+        <DialogButton
           class="small"
-          aria-label={`Replace password for ${name}`}
-          onClick={() => {
-            setSeconds(0)
-            issuing.change.forget()
-            setAsked(true)
-          }}
+          label={`Replace password for ${name}`}
+          title={`Replace password for ${name}?`}
+          change={props.issuing.change}
+          dialog={(form) => <Replace {...props} {...form} />}
         >
           Replace password
-        </button>
+        </DialogButton>
       </div>
       <table class="list" aria-labelledby={headingId}>
         <ListHead columns={COLUMNS} />
@@ -60,47 +49,53 @@ export function ServicePasswords({ member, issuing }: DetailsProps) {
           ))}
         </tbody>
       </table>
-      {isAsked && (
-        <Confirm
-          title={`Replace password for ${name}?`}
-          action="Replace password"
-          onConfirm={replace}
-          onCancel={() => setAsked(false)}
-          change={issuing.change}
-        >
-          <p>We show the new password only once.</p>
-          <div class="field">
-            <label for={selectId}>The current password stops working</label>
-            <select
-              id={selectId}
-              value={seconds}
-              onChange={({ currentTarget }) => setSeconds(Number(currentTarget.value))}
-            >
-              {PREVIOUS.map(([value, words]) => (
-                <option key={value} value={value}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          </div>
-          <p>
-            {seconds === 0 ? (
-              <>
-                Every program that signs in as <strong>{name}</strong> is signed out immediately, and can't
-                sign in until you give it the new password.
-              </>
-            ) : (
-              <>
-                Both passwords work until then. Programs that signed in as <strong>{name}</strong> with the
-                current password are signed out then. Before that, have them sign in with the new one.
-              </>
-            )}
-          </p>
-          {seconds > 0 && passwords.length > 1 && (
-            <p>The older password stops working now, and programs that use it are signed out.</p>
-          )}
-        </Confirm>
-      )}
     </div>
+  )
+}
+
+function Replace({ member, issuing, ...form }: DetailsProps & Asked) {
+  const { id, name, email, passwords = [] } = member
+  const [seconds, setSeconds] = useState(0)
+  const selectId = useId()
+  async function replace(): Promise<void> {
+    const body = { previousValidSeconds: seconds }
+    const { password, previousExpiresAt } = await call('POST /auth/members/:id/password', { id, body })
+    form.onCancel()
+    issuing.show({ name, email, password, previousExpiresAt })
+  }
+  return (
+    <Form change={form.change} onCancel={form.onCancel} action="Replace password" isDanger onSubmit={replace}>
+      <p>We show the new password only once.</p>
+      <div class="field">
+        <label for={selectId}>The current password stops working</label>
+        <select
+          id={selectId}
+          value={seconds}
+          onChange={({ currentTarget }) => setSeconds(Number(currentTarget.value))}
+        >
+          {PREVIOUS.map(([value, words]) => (
+            <option key={value} value={value}>
+              {words}
+            </option>
+          ))}
+        </select>
+      </div>
+      <p>
+        {seconds === 0 ? (
+          <>
+            Every program that signs in as <strong>{name}</strong> is signed out immediately, and can't sign
+            in until you give it the new password.
+          </>
+        ) : (
+          <>
+            Both passwords work until then. Programs that signed in as <strong>{name}</strong> with the
+            current password are signed out then. Before that, have them sign in with the new one.
+          </>
+        )}
+      </p>
+      {seconds > 0 && passwords.length > 1 && (
+        <p>The older password stops working now, and programs that use it are signed out.</p>
+      )}
+    </Form>
   )
 }

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
 import { Form, type Values } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
-import { Dialog } from '../parts.tsx'
+import { type Asked, DialogButton } from './dialog-button.tsx'
 
 interface Props {
   label: string
@@ -16,46 +15,39 @@ interface Props {
   act?: string
   isDanger?: boolean
   /** Instead of a form of `children`. */
-  dialog?: ((form: { change: Change; onCancel: () => void }) => ComponentChildren) | undefined
+  dialog?: ((form: Asked) => ComponentChildren) | undefined
   /** The parent's, which says what was done. */
   change?: Change
 }
 
 /** A name and its value in a `<dl class="settings">`, and its form in a dialog. The result takes the focus. */
 export function Setting(props: Props) {
-  const { label, value, onSubmit, children, act, isDanger = false, dialog } = props
+  const { label, value, onSubmit, children, act, isDanger = false } = props
   const what = props.what ?? label.toLowerCase()
   const own = useChange()
   const change = props.change ?? own
-  const { forget, turn } = change
-  /** Each success begins a new turn, which closes the dialog. */
-  const [openedIn, setOpenedIn] = useState<number | null>(null)
-  function show(openIn: number | null): void {
-    forget()
-    setOpenedIn(openIn)
-  }
-  const form = { change, onCancel: () => show(null) }
+  const dialog = onSubmit
+    ? (form: Asked) => (
+        <Form {...form} action={`${act ?? 'Save'} ${what}`} isDanger={isDanger} onSubmit={onSubmit}>
+          {children}
+        </Form>
+      )
+    : props.dialog
   return (
     <div>
       <dt>{label}</dt>
       <dd class="value">{value}</dd>
-      {(onSubmit ?? dialog) && (
+      {dialog && (
         <dd>
-          <button type="button" class={act ? 'grave small' : 'small'} onClick={() => show(turn)}>
+          <DialogButton
+            class={act ? 'grave small' : 'small'}
+            title={act ? `${act} ${what}?` : `Change ${what}`}
+            change={change}
+            dialog={dialog}
+          >
             {act ? `${act}…` : 'Change'}
             <span class="hidden"> {what}</span>
-          </button>
-          {openedIn === turn && (
-            <Dialog title={act ? `${act} ${what}?` : `Change ${what}`} onClose={form.onCancel}>
-              {onSubmit ? (
-                <Form {...form} action={`${act ?? 'Save'} ${what}`} isDanger={isDanger} onSubmit={onSubmit}>
-                  {children}
-                </Form>
-              ) : (
-                dialog?.(form)
-              )}
-            </Dialog>
-          )}
+          </DialogButton>
         </dd>
       )}
       {!props.change && (

@@ -1,12 +1,12 @@
 import type { UseQueryResult } from '@tanstack/preact-query'
-import { useState } from 'preact/hooks'
 import { ApiError, call, invalid } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { Field, Form, type Values } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
-import { type Change, Outcome, useChange } from '../outcome.tsx'
-import { Copied, Dialog, Section, Time } from '../parts.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { Copied, Section, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
 import type { NewSecret, SecretStatus, Session } from '../routes.ts'
+import { DialogButton } from './dialog-button.tsx'
 
 export const INGEST_URL = `${location.origin}/api/events/ingest`
 
@@ -23,7 +23,6 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
   const { data: status, refetch } = loaded
   // It outlives the dialog, which can be closed while the request runs.
   const change = useChange()
-  const [isOpen, setOpen] = useState(false)
   const unused = fresh && !isUsed(fresh, status)
   useLoss(
     change.isBusy
@@ -37,7 +36,6 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
     const expectedVersion = status?.version ?? 0
     try {
       onReplaced(await call('POST /auth/webhook-secret/regenerate', { body: { expectedVersion } }))
-      setOpen(false)
       return 'Secret created.'
     } catch (error) {
       if (!(error instanceof ApiError) || (error.status > 0 && error.status < 500)) throw error
@@ -50,17 +48,17 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
       refetch()
     }
   }
-  function close(): void {
-    setOpen(false)
-    // Forgets a fault that the dialog has shown. A change that is running continues.
-    change.run(async () => {})
+  const name = session.accessContext.companyName
+  async function replaceNamed({ companyName }: Values): Promise<string> {
+    if (companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
+    return await replace()
   }
   return (
     <Section id="secret" title="Signing secret">
       <p class="lead">
         Your servers sign events with this secret, so that nobody else can send events for your company.
       </p>
-      <Outcome of={change} isOfForm={isOpen || !status?.configured} />
+      <Outcome of={change} isOfForm />
       {fresh && (
         <div class="fresh">
           <p>
@@ -83,17 +81,22 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
         </>
       )}
       {status?.configured && (
-        <button type="button" class="grave" onClick={() => setOpen(true)}>
-          Replace secret…
-        </button>
-      )}
-      {isOpen && (
-        <ReplaceDialog
-          name={session.accessContext.companyName}
+        <DialogButton
+          class="grave"
+          title="Replace the signing secret?"
           change={change}
-          onReplace={replace}
-          onClose={close}
-        />
+          dialog={(form) => (
+            <Form {...form} action="Replace secret" isDanger onSubmit={replaceNamed}>
+              <p>
+                The current secret stops working immediately. <strong>Every event is refused</strong> until
+                your senders have the new one. We show it only once.
+              </p>
+              <Field label="Company name" name="companyName" hint={`To continue, enter ${name}.`} hasFocus />
+            </Form>
+          )}
+        >
+          Replace secret…
+        </DialogButton>
       )}
     </Section>
   )
@@ -132,36 +135,6 @@ function SecretFacts({ status }: { status: SecretStatus }) {
       <dt>Last used</dt>
       <dd>{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</dd>
     </>
-  )
-}
-
-interface ReplaceProps {
-  name: string
-  change: Change
-  onReplace: () => Promise<string>
-  onClose: () => void
-}
-
-function ReplaceDialog({ name, change, onReplace, onClose }: ReplaceProps) {
-  return (
-    <Dialog title="Replace the signing secret?" onClose={onClose}>
-      <p>
-        The current secret stops working immediately. <strong>Every event is refused</strong> until your
-        senders have the new one. We show it only once.
-      </p>
-      <Form
-        action="Replace secret"
-        isDanger
-        change={change}
-        onCancel={onClose}
-        onSubmit={async ({ companyName }) => {
-          if (companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
-          return await onReplace()
-        }}
-      >
-        <Field label="Company name" name="companyName" hint={`To continue, enter ${name}.`} hasFocus />
-      </Form>
-    </Dialog>
   )
 }
 
