@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { Form } from '../form.tsx'
 import type { Change } from '../outcome.tsx'
 import { Dialog } from '../parts.tsx'
 
@@ -41,5 +42,37 @@ export function DialogButton({ children, class: look, label, title, dialog, chan
         </Dialog>
       )}
     </>
+  )
+}
+
+interface ConfirmProps {
+  label: string
+  /** Completes the label. */
+  of: string
+  /** It cannot be undone. */
+  isGrave?: boolean
+  change: Change
+  /** Returns what was done. */
+  onConfirm: () => Promise<string>
+  /** The effect, and who it affects. */
+  children: ComponentChildren
+}
+
+/** A small button whose act is confirmed first. */
+export function ConfirmButton({ label, of, isGrave, change, onConfirm, children }: ConfirmProps) {
+  return (
+    <DialogButton
+      class={isGrave ? 'small grave' : 'small'}
+      label={`${label} ${of}`}
+      title={`${label} ${of}?`}
+      change={change}
+      dialog={(form) => (
+        <Form {...form} action={label} isDanger onSubmit={onConfirm}>
+          {children}
+        </Form>
+      )}
+    >
+      {label}
+    </DialogButton>
   )
 }

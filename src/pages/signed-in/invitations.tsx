@@ -1,11 +1,10 @@
 import { useQuery } from '@tanstack/preact-query'
 import { call } from '../api.ts'
-import { Form } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Time } from '../parts.tsx'
 import { polled, useReload, Waiting } from '../queries.tsx'
 import type { Answer } from '../routes.ts'
-import { DialogButton } from './dialog-button.tsx'
+import { ConfirmButton } from './dialog-button.tsx'
 import { ListHead } from './list-head.tsx'
 
 type Invitation = Answer<'GET /auth/invitations'>['invitations'][number]
@@ -107,21 +106,14 @@ export function Invitations() {
                       >
                         Send again
                       </button>
-                      <DialogButton
-                        class="small"
-                        label={`Withdraw the invitation for ${email}`}
-                        title={`Withdraw the invitation for ${email}?`}
+                      <ConfirmButton
+                        label="Withdraw"
+                        of={`the invitation for ${email}`}
                         change={change}
-                        dialog={(form) => (
-                          <Form {...form} action="Withdraw" isDanger onSubmit={() => withdraw(invitation)}>
-                            <p>
-                              The link in their email stops working immediately. You can invite them again.
-                            </p>
-                          </Form>
-                        )}
+                        onConfirm={() => withdraw(invitation)}
                       >
-                        Withdraw
-                      </DialogButton>
+                        <p>The link in their email stops working immediately. You can invite them again.</p>
+                      </ConfirmButton>
                     </div>
                   </td>
                 </tr>
