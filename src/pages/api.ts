@@ -8,31 +8,21 @@ import type { Answer, Body, Query, Routes } from './routes.ts'
 type Problem = Static<typeof ProblemReply>
 export type Challenge = NonNullable<Answer<'POST /auth/reauthenticate'>>
 
-interface Details {
-  /** Errors by field of the body. */
-  fields?: Record<string, string>
-  reason?: EndReason | undefined
-  /** The HTTP status; 0 without a response. */
-  status?: number
-  /** Present if a second factor is required. */
-  challenge?: Challenge | undefined
-}
-
 /** A failed request, or one without a response. `message` is for people. */
 export class ApiError extends Error {
   readonly code: string
-  readonly fields: Record<string, string>
-  readonly reason: EndReason | undefined
-  readonly status: number
-  readonly challenge: Challenge | undefined
+  /** Errors by field of the body. */
+  readonly fields: Record<string, string> = {}
+  readonly reason?: EndReason | undefined
+  /** The HTTP status; 0 without a response. */
+  readonly status: number = 0
+  /** Present if a second factor is required. */
+  readonly challenge?: Challenge | undefined
 
-  constructor(code: string, message: string, { fields = {}, reason, status = 0, challenge }: Details = {}) {
+  constructor(code: string, message: string, details: Partial<Omit<ApiError, keyof Error | 'code'>> = {}) {
     super(message)
     this.code = code
-    this.fields = fields
-    this.reason = reason
-    this.status = status
-    this.challenge = challenge
+    Object.assign(this, details)
   }
 }
 

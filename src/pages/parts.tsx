@@ -131,6 +131,16 @@ export function Copied({ text, what, method }: { text: string; what: string; met
   )
 }
 
+/** A name and its value, in a `<dl class="facts">`. */
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  )
+}
+
 const { locale, hourCycle } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions()
 /** The page's language, so that dates match its words, with the user's region and clock. */
 export const LOCALE = `en-${new Intl.Locale(locale).maximize().region ?? 'US'}-u-hc-${hourCycle}`

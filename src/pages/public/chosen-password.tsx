@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
-import { Time } from '../parts.tsx'
+import { Fact, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
@@ -112,14 +112,11 @@ export function AcceptInvitation(props: LinkProps) {
     <OtherAccount session={props.session} owner={{ company: null, email: value.email }}>
       <Frame title={`Join ${value.companyName}`}>
         <dl class="facts">
-          <dt>Email</dt>
-          <dd>{value.email}</dd>
-          <dt>Role</dt>
-          <dd>{value.role}</dd>
-          <dt>Expires</dt>
-          <dd>
+          <Fact name="Email">{value.email}</Fact>
+          <Fact name="Role">{value.role}</Fact>
+          <Fact name="Expires">
             <Time at={value.expiresAt} />
-          </dd>
+          </Fact>
         </dl>
         <Form action="Join" onSubmit={accept}>
           <Username email={value.email} />

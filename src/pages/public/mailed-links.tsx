@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
+import { Fact } from '../parts.tsx'
 import { Fault, Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
@@ -160,14 +161,11 @@ export function ConfirmEmail({ session }: LinkProps) {
       {value && (
         <>
           <dl class="facts">
-            <dt>Company</dt>
-            <dd>{value.companyName}</dd>
-            <dt>Current email</dt>
-            <dd>{value.email}</dd>
-            <dt>New email</dt>
-            <dd>
+            <Fact name="Company">{value.companyName}</Fact>
+            <Fact name="Current email">{value.email}</Fact>
+            <Fact name="New email">
               <strong>{value.newEmail}</strong>
-            </dd>
+            </Fact>
           </dl>
           <p>After you confirm, sign in with the new email. The current one stops working.</p>
           <Form action="Use this email" onSubmit={confirm} />

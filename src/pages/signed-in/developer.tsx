@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
-import { Copied, Section, Time, Title } from '../parts.tsx'
+import { Copied, Fact, Section, Time, Title } from '../parts.tsx'
 import { polled, reading, useRead, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
 import { POLL_MS, ReceivedEvents } from './received-events.tsx'
@@ -78,24 +78,21 @@ function SignIn({ session }: { session: Session }) {
       </p>
       {mayAdd && <ServiceAccounts />}
       <dl class="facts">
-        <dt>Sign in</dt>
-        <dd>
+        <Fact name="Sign in">
           <Copied method="POST" text={`${origin}/api/auth/login`} what="the sign-in URL" />
           <p class="quiet">
             Send <code>companyId</code> or <code>company</code> ({companyHandle ?? 'no handle yet'}),{' '}
             <code>email</code>, and <code>password</code>.
           </p>
-        </dd>
-        <dt>Check a token</dt>
-        <dd>
+        </Fact>
+        <Fact name="Check a token">
           <Copied method="GET" text={`${origin}/api/auth/session`} what="the session URL" />
           <p class="quiet">Returns the user and their current permissions.</p>
-        </dd>
-        <dt>Key set</dt>
-        <dd>
+        </Fact>
+        <Fact name="Key set">
           <Copied text={`${origin}/api/.well-known/jwks.json`} what="the key set URL" />
           <p class="quiet">Verifies access tokens offline.</p>
-        </dd>
+        </Fact>
       </dl>
       <p class="links">
         <a href="/docs" target="_blank" rel="noopener">

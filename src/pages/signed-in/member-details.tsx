@@ -1,6 +1,6 @@
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
-import { Time } from '../parts.tsx'
+import { Fact, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import { useAdminProof } from './admin-proof.tsx'
 import { useSent } from './invitations.tsx'
@@ -15,21 +15,16 @@ export function MemberDetails(props: DetailsProps) {
   return (
     <div class="member">
       <dl class="facts">
-        <dt>Member since</dt>
-        <dd>
+        <Fact name="Member since">
           <Time at={createdAt} />
-        </dd>
-        <dt>ID</dt>
-        <dd>
+        </Fact>
+        <Fact name="ID">
           <code>{id}</code>
-        </dd>
+        </Fact>
         {session.permissions.includes('audit:read') && (
-          <>
-            <dt>Activity</dt>
-            <dd>
-              <a href={`/activity?actor=${id}`}>Show what {name} did</a>
-            </dd>
-          </>
+          <Fact name="Activity">
+            <a href={`/activity?actor=${id}`}>Show what {name} did</a>
+          </Fact>
         )}
       </dl>
       {id === session.user.id ? (

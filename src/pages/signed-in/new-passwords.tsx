@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { useLoss } from '../leaving.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Copied, Section, Time } from '../parts.tsx'
+import { Copied, Fact, Section, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 
@@ -61,18 +61,15 @@ export function NewPasswords({ session, issuing }: { session: Session; issuing: 
               </p>
             )}
             <dl class="facts">
-              <dt>Company ID</dt>
-              <dd>
+              <Fact name="Company ID">
                 <Copied text={session.accessContext.companyId} what="the company ID" />
-              </dd>
-              <dt>Email</dt>
-              <dd>
+              </Fact>
+              <Fact name="Email">
                 <Copied text={shown.email} what="the email" />
-              </dd>
-              <dt>Password</dt>
-              <dd>
+              </Fact>
+              <Fact name="Password">
                 <Copied text={shown.password} what="the password" />
-              </dd>
+              </Fact>
             </dl>
             <button
               type="button"

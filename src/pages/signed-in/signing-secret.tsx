@@ -3,7 +3,7 @@ import { ApiError, call, invalid } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Copied, Section, Time } from '../parts.tsx'
+import { Copied, Fact, Section, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
 import type { NewSecret, SecretStatus, Session } from '../routes.ts'
 import { DialogButton } from './dialog-button.tsx'
@@ -106,14 +106,12 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
 export function Target({ session }: { session: Session }) {
   return (
     <>
-      <dt>Endpoint URL</dt>
-      <dd>
+      <Fact name="Endpoint URL">
         <Copied text={INGEST_URL} what="the endpoint URL" />
-      </dd>
-      <dt>Company ID</dt>
-      <dd>
+      </Fact>
+      <Fact name="Company ID">
         <Copied text={session.accessContext.companyId} what="the company ID" />
-      </dd>
+      </Fact>
     </>
   )
 }
@@ -121,19 +119,15 @@ export function Target({ session }: { session: Session }) {
 function SecretFacts({ status }: { status: SecretStatus }) {
   return (
     <>
-      <dt>Version</dt>
-      <dd>{status.version}</dd>
-      <dt>Ends in</dt>
-      <dd>
+      <Fact name="Version">{status.version}</Fact>
+      <Fact name="Ends in">
         <code>{status.hint}</code>
-      </dd>
-      <dt>Created</dt>
-      <dd>
+      </Fact>
+      <Fact name="Created">
         {status.createdAt && <Time at={status.createdAt} />} by{' '}
         {status.createdBy?.email ?? 'a deleted member'}
-      </dd>
-      <dt>Last used</dt>
-      <dd>{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</dd>
+      </Fact>
+      <Fact name="Last used">{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</Fact>
     </>
   )
 }
