@@ -39,8 +39,8 @@ export const session = {
   ended: (_reason: EndReason | undefined) => {},
   /** The company's policy requires a second factor, which this session has not used. */
   held: () => {},
-  /** The user may no longer do this: their role may have changed. */
-  denied: () => {},
+  /** The user has changed elsewhere: their role, or their email. */
+  outdated: () => {},
   /** Resolves after re-authentication; false if the user cancels. */
   prove: async (): Promise<boolean> => false,
 }
@@ -113,7 +113,7 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
     throw new ApiError(error.code, 'Nothing was changed.')
   }
   if (error.code === 'second_factor_enrolment_required') session.held()
-  if (error.code === 'permission_denied') session.denied()
+  if (error.code === 'permission_denied') session.outdated()
   if (error.code === 'session_changed') session.changed()
   if (answer.status === 401 && !OF_OTHERS.includes(error.code)) {
     // Re-authentication can replace the cookie while a request is on its way, so it is retried once.

@@ -122,7 +122,7 @@ function Pages() {
       tabs?.postMessage(null)
     }
     sessionEvents.changed = () => setStale(true)
-    sessionEvents.denied = ask
+    sessionEvents.outdated = ask
     sessionEvents.held = () => setHeld(current.current.session?.session.id ?? null)
     // A different tab may have signed in as someone else, and its mark may not be here yet, so ask the service.
     tabs?.addEventListener('message', ({ data }) => {

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/preact-query'
-import { useState } from 'preact/hooks'
-import { ApiError, call } from '../api.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, call, session } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
@@ -15,9 +15,14 @@ export function EmailSetting({ email }: { email: string }) {
     queryKey: ['GET /auth/email/change'],
     queryFn: ({ signal }) => call('GET /auth/email/change', { signal }).catch(toNull),
     refetchOnWindowFocus: true,
-    // The time is known once the email is sent.
-    refetchInterval: (query) => query.state.data?.expiresAt === null && polled(2_000).refetchInterval(query),
+    // Its link may be opened in a different browser.
+    refetchInterval: (query) => Boolean(query.state.data) && polled(2_000).refetchInterval(query),
   })
+  const wasPending = useRef(false)
+  useEffect(() => {
+    if (wasPending.current && !pending) session.outdated()
+    wasPending.current = Boolean(pending)
+  }, [pending])
   const reload = useReload()
   const change = useChange()
 
@@ -27,7 +32,7 @@ export function EmailSetting({ email }: { email: string }) {
       return 'Request withdrawn. The link no longer works.'
     } catch (error) {
       toNull(error)
-      throw new ApiError('ended', 'This request ended in the meantime. Reload the page to see your email.')
+      throw new ApiError('ended', 'This request ended in the meantime. Your current email is shown here.')
     } finally {
       reload('GET /auth/email/change')
     }
