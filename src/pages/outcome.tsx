@@ -73,7 +73,7 @@ export function Outcome({ of: { result, turn }, isOfForm = false }: Props) {
       </p>
     )
   return (
-    <p class="done" role="status" tabIndex={-1} ref={element}>
+    <p class="done" role="status" tabIndex={result?.text ? -1 : undefined} ref={element}>
       {result?.text && <span key={turn}>{result.text}</span>}
     </p>
   )

@@ -1,3 +1,4 @@
+import { useEffect } from 'preact/hooks'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Title } from '../parts.tsx'
 import { usePages, useRead, Waiting } from '../queries.tsx'
@@ -16,8 +17,13 @@ export function MembersPage({ session }: { session: Session }) {
   const issuing = useNewPasswords()
   const inviting = useChange()
   const { data, refetch } = useRead('GET /auth/members', { query: { limit: 1 } })
-  const { data: invitations } = useInvitations()
+  const { data: invitations, refetch: refetchInvitations } = useInvitations()
   const isOfMembers = tab !== 'invitations'
+  // The lists load again, so their counts must, too.
+  useEffect(() => {
+    refetch({ cancelRefetch: false })
+    refetchInvitations({ cancelRefetch: false })
+  }, [isOfMembers])
   const link = (words: string, to: string, count: number | undefined, isCurrent: boolean) => (
     <a class="tab" href={to} aria-current={isCurrent ? 'page' : undefined}>
       {words} <span class="quiet">{count?.toLocaleString()}</span>
