@@ -7,6 +7,7 @@ import { LeaveDialog, leave } from './leaving.tsx'
 import { Boundary } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
+import { expectCookie } from './public/cookie-session.ts'
 import { FindCompany, ForgotPassword } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
 import { ConfirmEmail, type LinkProps, VerifyEmail } from './public/mailed-links.tsx'
@@ -186,6 +187,7 @@ function Pages() {
 
   /** The page to sign in stays until the next one can show. */
   async function enter(opened: Session, byRecoveryCode = false): Promise<void> {
+    await expectCookie(opened)
     await loadSignedIn().then(setPages, () => setFault(NOT_LOADED))
     if (byRecoveryCode) setReturnTo('/account')
     setRecovered(byRecoveryCode ? opened.session.id : null)

@@ -5,7 +5,6 @@ import { CopyButton } from './parts.tsx'
 interface Example {
   language: string
   source: string
-  /** Above the code. */
   lead?: ComponentChild
 }
 
@@ -51,7 +50,6 @@ export function CodeTabs({ codes, labelledBy }: { codes: Example[]; labelledBy: 
   )
 }
 
-/** A block of code with a copy button. */
 export function Code({ text, what }: { text: string; what: string }) {
   return (
     <div class="example">

@@ -3,8 +3,6 @@ import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hoo
 import { invalid } from './api.ts'
 import { type Change, Outcome, useChange } from './outcome.tsx'
 
-/** Forms and fields with errors. */
-
 /** All field names: a form that reads an unknown one does not compile. */
 const NAMES = [
   'assignments',
@@ -58,7 +56,6 @@ interface FieldProps {
   value?: string | undefined
   hint?: ComponentChildren
   isOptional?: boolean
-  /** Shows a numeric keyboard. */
   isNumeric?: boolean
   /** Takes the focus when it appears. */
   hasFocus?: boolean
@@ -175,7 +172,6 @@ function strengthOf(password: string): string {
 }
 
 interface FormProps {
-  /** The label of the button. */
   action: string
   children?: ComponentChildren
   /** Returns what was done, if that must be said. The form then begins again. */

@@ -1,10 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
 
-/** Changes, and how they ended. */
-
 interface Result {
-  /** What was done. */
   text?: string
   error?: ApiError
   /** The control that had the focus when the change started. */

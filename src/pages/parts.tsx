@@ -1,8 +1,6 @@
 import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-/** Components that several pages share. */
-
 /** A button that looks like a link. */
 export function LinkButton({ onClick, children }: { onClick: () => void; children: ComponentChildren }) {
   return (
@@ -121,7 +119,6 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
 
 const COPY_YOURSELF = "Couldn't copy – press Ctrl+C"
 
-/** A value with a copy button. */
 export function Copied({ text, what, method }: { text: string; what: string; method?: string }) {
   return (
     <span class="copied">
@@ -196,7 +193,6 @@ interface SectionProps {
   children: ComponentChildren
   /** It replaces a previous section, so it takes the focus. */
   hasFocus?: boolean
-  /** Next to the title. */
   aside?: ComponentChildren
 }
 

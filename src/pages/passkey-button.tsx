@@ -5,7 +5,6 @@ import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
 interface Props {
   action: string
-  /** Gets the options for the browser. */
   begin: () => PasskeyChallenge | Promise<PasskeyChallenge>
   give: (proof: PasskeyProof) => Promise<void>
   /** The next step, so it takes the focus. */

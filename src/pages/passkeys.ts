@@ -23,7 +23,6 @@ function begin(): AbortSignal {
   return asking.signal
 }
 
-/** Ends the browser's dialog or offer. */
 export function stopAsking(): void {
   asking?.abort()
 }

@@ -13,7 +13,6 @@ export const PUBLIC_PATHS = [
 
 interface SignedInPage {
   title: string
-  /** The permission that it requires. */
   needs?: string
 }
 

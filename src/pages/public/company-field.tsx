@@ -41,7 +41,6 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
 
   return {
     known,
-    /** Neither known nor typed. */
     isMissing,
     read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
     field: (isFirst = true) =>

@@ -1,6 +1,9 @@
 import { ApiError, call } from '../api.ts'
 import type { Session } from '../routes.ts'
 
+/** After a recovery code, the user may have lost a second factor. */
+export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => Promise<void>
+
 export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 const NOT_KEPT =

@@ -4,7 +4,6 @@ import { Title } from '../parts.tsx'
 
 interface Props {
   title: string
-  /** What happened before. */
   notice?: string | null
   children: ComponentChildren
 }

@@ -9,9 +9,10 @@ import { Fault, Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
+import type { OnSignedIn } from './cookie-session.ts'
 import { Frame } from './frame.tsx'
 import { OtherAccount } from './other-account.tsx'
-import { type OnSignedIn, SignIn } from './sign-in.tsx'
+import { SignIn } from './sign-in.tsx'
 import { LinkWanted } from './verification.tsx'
 
 /** Pages of emailed links. They act only when a button is pressed, because email scanners open links too. */

@@ -4,7 +4,6 @@ import type { Session } from '../routes.ts'
 import { Frame } from './frame.tsx'
 
 interface Props {
-  /** The session of this browser. */
   session: Session | null
   /** The user of the link, if known. */
   owner?: { company: string | null; email: string } | undefined

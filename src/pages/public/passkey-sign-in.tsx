@@ -4,8 +4,8 @@ import { Outcome, useChange } from '../outcome.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
 import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
-import type { PasskeyProof, Session } from '../routes.ts'
-import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
+import type { PasskeyProof } from '../routes.ts'
+import { COOKIE_MODE, type OnSignedIn } from './cookie-session.ts'
 
 /** Options expire after five minutes, so the offer is renewed earlier. */
 const RENEWED_MS = 4 * 60_000
@@ -13,20 +13,13 @@ const LOOK_MS = 10_000
 
 const begin = () => call('POST /auth/login/passkey/options', { headers: COOKIE_MODE })
 
-interface Props {
-  /** Comes before the password. */
-  isFirst: boolean
-  onSignedIn: (session: Session) => Promise<void>
-}
-
 /** Sign-in with only a passkey: by a button, and in the email field. */
-export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
+export function PasskeySignIn({ isFirst, onSignedIn }: { isFirst: boolean; onSignedIn: OnSignedIn }) {
   const [isAsking, setAsking] = useState(false)
   const offered = useChange()
 
   async function give(body: PasskeyProof): Promise<void> {
     const session = await call('POST /auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain)
-    await expectCookie(session)
     passkeyMark.set(true)
     await onSignedIn(session)
   }

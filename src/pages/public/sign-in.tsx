@@ -4,14 +4,11 @@ import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import type { Session } from '../routes.ts'
 import { type SecondProof, SecondStep } from '../second-step.tsx'
-import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
+import { COOKIE_MODE, type OnSignedIn } from './cookie-session.ts'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
 import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
-
-/** After a recovery code, the user may have lost a second factor. */
-export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => Promise<void>
 
 /** The steps after the password: a session, or a second factor. */
 export function useSignIn(onSignedIn: OnSignedIn) {
@@ -20,9 +17,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   /** @throws ApiError */
   async function givePassword(body: Credentials): Promise<void> {
     try {
-      const session = await call('POST /auth/login', { body, headers: COOKIE_MODE })
-      await expectCookie(session)
-      await onSignedIn(session)
+      await onSignedIn(await call('POST /auth/login', { body, headers: COOKIE_MODE }))
     } catch (error) {
       if (!(error instanceof ApiError && error.challenge)) throw error
       setAsked(error.challenge)
@@ -30,7 +25,6 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   }
   async function giveFactor(body: SecondProof): Promise<void> {
     const session = await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE })
-    await expectCookie(session)
     await onSignedIn(session, body.method === 'recovery_code')
   }
 

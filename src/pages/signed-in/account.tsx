@@ -10,7 +10,6 @@ import { SecondFactorSection, UsedRecoveryCode } from './second-factors.tsx'
 import { Setting } from './setting.tsx'
 import type { PageProps } from './shell.tsx'
 
-/** The user's own name, email, password, permissions, second factors, and sessions. */
 export function Account({ session, onChanged, onRecovered }: PageProps) {
   const { user, permissions, accessContext } = session
   const reload = useReload()

@@ -8,7 +8,6 @@ import { ActivityFilter } from './activity-filter.tsx'
 import { EntryTable } from './entry-table.tsx'
 import type { PageProps } from './shell.tsx'
 
-/** The audit log and its chart. The query keeps the filter. */
 export function Activity({ session: { accessContext } }: PageProps) {
   const [{ action, outcome, actor, subject, ...days }] = useQuery()
   const filter = { action, outcome, actor, subject, ...timesOf(days) }
@@ -72,7 +71,6 @@ function timesOf({ from, to, day }: Record<string, string>) {
   return { from: timeAt(`${first}T00:00${zone}`), to: timeAt(`${last}T24:00${zone}`) }
 }
 
-/** Undefined without a valid time. */
 function timeAt(text: string): string | undefined {
   const time = Date.parse(text)
   return Number.isNaN(time) ? undefined : new Date(time).toISOString()

@@ -25,7 +25,6 @@ interface Props {
   onRefused?: (error: unknown) => never
 }
 
-/** Chooses a kind of second factor and adds it. */
 export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused }: Props) {
   const unused = useRef(begun)
   const [chosen, setChosen] = useState<'passkey' | NewAuthenticator | null>(null)

@@ -4,7 +4,6 @@ import { Dialog } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
 interface Asked {
-  /** The new admin. */
   whom: string
   give: (mailCode?: string) => Promise<void>
   cancel: () => void

@@ -16,7 +16,6 @@ const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
   suspended: 'suspended; paid period ended on',
 }
 
-/** The company's name, handle, second-factor policy, and a button to end all sessions. */
 export function CompanyPage({ session, onChanged }: PageProps) {
   const { companyId, companyName, companyHandle } = session.accessContext
   const { plan, status, currentPeriodEnd } = session.subscription
@@ -136,7 +135,6 @@ function HandleSetting({ current, onSaved }: HandleProps) {
   )
 }
 
-/** How many members a change concerns. */
 function useConcerned(kind: 'person' | 'service', what: string): string | null {
   const { data } = useRead('GET /auth/members', { query: { limit: 1, status: 'active', kind } })
   if (!data) return `All ${what}s`

@@ -49,10 +49,8 @@ interface ConfirmProps {
   label: string
   /** Completes the label. */
   of: string
-  /** It cannot be undone. */
   isGrave?: boolean
   change: Change
-  /** Returns what was done. */
   onConfirm: () => Promise<string>
   /** The effect, and who it affects. */
   children: ComponentChildren

@@ -9,7 +9,6 @@ import { needsMailCode } from './admin-proof.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { Setting } from './setting.tsx'
 
-/** The email, and a new one that waits for its confirmation. */
 export function EmailSetting({ email }: { email: string }) {
   const { data: pending } = useQuery({
     queryKey: ['GET /auth/email/change'],
@@ -80,7 +79,6 @@ interface NewEmailProps {
 
 /** Requests a new email. Without a second factor, that takes a code sent to the current one. */
 function NewEmail({ email, onSent, ...form }: NewEmailProps) {
-  /** Waits for the code. */
   const [newEmail, setNewEmail] = useState<string | null>(null)
 
   async function ask(body: { newEmail: string; mailCode?: string }): Promise<string> {

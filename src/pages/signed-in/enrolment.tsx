@@ -9,14 +9,8 @@ import { needsMailCode } from './admin-proof.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
-interface Props {
-  session: Session
-  /** The policy is satisfied. */
-  onDone: () => void
-}
-
 /** Replaces all pages for members who must add or use a second factor first. */
-export function Enrolment({ session, onDone }: Props) {
+export function Enrolment({ session, onDone }: { session: Session; onDone: () => void }) {
   const loaded = useRead('GET /auth/second-factors')
   const change = useChange()
   const { email } = session.user

@@ -73,7 +73,6 @@ export function whyOf({ reason, count = 1 }: AuditEntry): string | null {
   return [...why, ...times].join(', ') || null
 }
 
-/** Changed values, and other details. */
 export function detailsOf({ details }: AuditEntry): string | null {
   if (details === null) return null
   const { before = {}, after = {}, ...others }: Changes = { ...details }

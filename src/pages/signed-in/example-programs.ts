@@ -1,15 +1,10 @@
 /** Programs that send one signed event. Each uses only its language's standard library. */
 
-interface Target {
-  companyId: string
-  url: string
-}
-
 interface Example {
   language: string
   file: string
   run: string
-  write(target: Target): string
+  write(target: { companyId: string; url: string }): string
 }
 
 export const EXAMPLES: Example[] = [

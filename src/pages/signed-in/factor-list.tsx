@@ -19,7 +19,6 @@ interface Props {
   onChanged: () => void
 }
 
-/** The user's second factors and recovery codes. */
 export function FactorList({ factors, change, onChanged }: Props) {
   const { secondFactors, required, recoveryCodes: left } = factors
   const isLast = secondFactors.length === 1

@@ -43,7 +43,6 @@ export function useInvitations(refetchOnMount = true) {
   })
 }
 
-/** How many open invitations a member sent. */
 export function useSent(memberId: string): number {
   return useInvitations(false).data?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
 }

@@ -1,7 +1,5 @@
 import { isRole, type Role } from '../words.ts'
 
-/** The people in a pasted list. */
-
 export interface Invitee {
   email: string
   /** Undefined means the role that is selected for everyone. */

@@ -5,7 +5,6 @@ import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { LinkButton } from '../parts.tsx'
 
 interface Props {
-  /** The purpose of the code. */
   use: 'factor' | 'email' | 'admin'
   /** A code is no longer needed: a different tab added a factor. */
   onStale: () => void

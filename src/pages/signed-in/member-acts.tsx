@@ -24,7 +24,6 @@ export function sentInWords(sent: number): string {
     : `The ${sent} open invitations they sent stop working.`
 }
 
-/** An admin's actions on a member. */
 export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
   const sent = useSent(id)

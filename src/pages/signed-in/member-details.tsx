@@ -8,7 +8,6 @@ import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
 
-/** Details of a member, which an admin can change. */
 export function MemberDetails(props: DetailsProps) {
   const { session, member } = props
   const { createdAt, id, kind, name } = member

@@ -8,7 +8,6 @@ type Filter = Loose<NonNullable<Query<'GET /auth/members'>>>
 
 const PAUSE_MS = 250
 
-/** The values of each filter, with their words. */
 const CHOICES = {
   role: { label: 'role', values: Object.fromEntries(ROLES.map((role) => [role, role])) },
   status: { label: 'status', values: { active: 'active', disabled: 'disabled' } },

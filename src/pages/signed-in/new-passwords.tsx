@@ -5,7 +5,6 @@ import { Copied, Fact, Section, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import type { Session } from '../routes.ts'
 
-/** A service account's new password. */
 interface NewPassword {
   name: string
   email: string

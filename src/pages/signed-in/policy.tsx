@@ -22,7 +22,6 @@ const MEANS: Record<Policy, string> = {
 /** From least to most strict. */
 const POLICIES = Object.keys(TITLES) as Policy[]
 
-/** Whether the policy requires a second factor for this role. */
 export function asks(policy: Policy, role: string): boolean {
   return policy === 'everyone' || (policy === 'admins' && role === 'admin')
 }
@@ -52,7 +51,6 @@ export function Without() {
   )
 }
 
-/** The company's second-factor policy. */
 export function PolicySetting({ session }: { session: Session }) {
   const loaded = useRead('GET /auth/company/security')
   const { data: security } = loaded

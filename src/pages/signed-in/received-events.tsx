@@ -8,7 +8,6 @@ import { ListHead } from './list-head.tsx'
 
 export const POLL_MS = 2_000
 
-/** Explains each reason, and how to fix it. */
 const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undefined) => string> = {
   header_missing: () =>
     'A header is missing or sent twice. Send X-Company-Id, webhook-id, webhook-timestamp, and webhook-signature once each.',

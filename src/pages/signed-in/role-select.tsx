@@ -7,7 +7,6 @@ interface Props {
   hasAdmin?: boolean
 }
 
-/** A role field that describes the selected role. */
 export function RoleSelect({ value = 'viewer', hasAdmin = true }: Props) {
   const [role, setRole] = useState(value)
   const id = useId()

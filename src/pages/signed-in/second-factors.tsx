@@ -5,14 +5,15 @@ import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
+import type { PageProps } from './shell.tsx'
 
-interface Props {
+export function SecondFactorSection({
+  session,
+  onAdded,
+}: {
   session: Session
-  onAdded: (() => void) | undefined
-}
-
-/** The user's own second factors and recovery codes. */
-export function SecondFactorSection({ session, onAdded }: Props) {
+  onAdded: PageProps['onRecovered']
+}) {
   const loaded = useRead('GET /auth/second-factors')
   const reload = useReload()
   const change = useChange()

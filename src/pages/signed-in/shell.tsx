@@ -5,7 +5,6 @@ import type { Session } from '../routes.ts'
 
 export interface PageProps {
   session: Session
-  /** Called with the updated session after a change. */
   onChanged: (changed: Session) => void
   /** The notice about a used recovery code was followed or dismissed. Undefined if none was used. */
   onRecovered: (() => void) | undefined
@@ -20,7 +19,6 @@ interface Props {
   children: ComponentChildren
 }
 
-/** The frame of pages behind sign-in. */
 export function Shell({ session, path, mustEnroll, onSignOut, children }: Props) {
   const { accessContext, user, permissions } = session
   const pages = Object.entries(SIGNED_IN_PAGES).filter(

@@ -18,7 +18,6 @@ interface Props {
   onReplaced: (secret: NewSecret) => void
 }
 
-/** The status of the company's signing secret, where to send events, and forms to create or replace the secret. */
 export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Props) {
   const { data: status, refetch } = loaded
   // It outlives the dialog, which can be closed while the request runs.
@@ -102,7 +101,6 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
   )
 }
 
-/** Where events go. */
 export function Target({ session }: { session: Session }) {
   return (
     <>
