@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/preact-query'
-import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { EMAIL_TAKEN } from '../../errors.ts'
 import { ApiError, call } from '../api.ts'
 import { Form } from '../form.tsx'
+import { useChange } from '../outcome.tsx'
 import { Fact } from '../parts.tsx'
-import { Fault, Waiting } from '../queries.tsx'
+import { Waiting } from '../queries.tsx'
 import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
@@ -25,7 +25,7 @@ export interface LinkProps {
 
 const DEAD_LINK = 'This link has expired, was already used, or was replaced by a newer email.'
 /** A mail program has cut the link, or the page was reloaded: tokens are not stored. */
-const NO_LINK =
+export const NO_LINK =
   'This page needs the link from your email. Open it again, or copy all of it into the address bar.'
 const TAKEN = 'Someone else in your company already uses this email. Choose a different one.'
 
@@ -72,64 +72,33 @@ export function useLink<Route extends Preview>(route: Route, advice: string) {
   return { token, failed, loaded, value: data }
 }
 
-interface LinkPageProps {
-  title: string
-  action: string
-  use: (token: string) => Promise<unknown>
-  children?: ComponentChildren
-}
-
-export function LinkPage({ title, action, use, children }: LinkPageProps) {
-  const [token] = useState(fragment.get('token') ?? '')
-  const [failed, setFailed] = useState<unknown>(null)
-  async function submit(): Promise<void> {
-    await use(token).catch((error: unknown) => {
-      setFailed(error)
-      throw error
-    })
-  }
-  return (
-    <Frame title={titleOf(failed, title)}>
-      {!token && <Fault>{NO_LINK}</Fault>}
-      {children}
-      {token && <Form action={action} onSubmit={submit} />}
-      <p class="links">
-        <a href="/sign-in">Sign in</a>
-      </p>
-    </Frame>
-  )
-}
-
 const TITLE = 'Confirm your email'
 
 export function VerifyEmail({ session, onSignedIn }: LinkProps) {
+  const [token] = useState(fragment.get('token') ?? '')
   const [verified, setVerified] = useState<Company | null>(null)
-  const [failed, setFailed] = useState<ApiError | null>(null)
-  if (failed || !fragment.get('token'))
-    return <LinkWanted title={titleOf(failed, TITLE)} why={failed?.message ?? NO_LINK} />
+  const change = useChange()
+  const fault = change.result?.error
   if (verified)
     return <SignIn notice="Your email is confirmed. Sign in." company={verified} onSignedIn={onSignedIn} />
-  const use = async (token: string) => {
-    try {
-      const {
-        companyId: id,
-        companyHandle: handle,
-        email,
-      } = await call('POST /auth/verify-email', {
-        body: { token },
-      }).catch(explain(token, "If you've already confirmed your email, sign in. If not, get a new link."))
-      fragment.set('email', email)
-      setVerified({ id, handle, name: handle ?? id })
-    } catch (error) {
-      if (!(error instanceof ApiError && [DEAD, UNUSABLE].includes(error.code))) throw error
-      setFailed(error)
-    }
+  if (!token || (fault && [DEAD, UNUSABLE].includes(fault.code)))
+    return <LinkWanted title={titleOf(fault, TITLE)} why={fault?.message ?? NO_LINK} />
+  async function verify(): Promise<void> {
+    const failed = explain(token, "If you've already confirmed your email, sign in. If not, get a new link.")
+    const answer = await call('POST /auth/verify-email', { body: { token } }).catch(failed)
+    const { companyId: id, companyHandle: handle, email } = answer
+    fragment.set('email', email)
+    setVerified({ id, handle, name: handle ?? id })
   }
   return (
     <OtherAccount session={session}>
-      <LinkPage title={TITLE} action="Confirm email" use={use}>
+      <Frame title={TITLE}>
         <p>Confirm that the email you registered with is yours. Then you can sign in.</p>
-      </LinkPage>
+        <Form action="Confirm email" onSubmit={verify} change={change} />
+        <p class="links">
+          <a href="/sign-in">Sign in</a>
+        </p>
+      </Frame>
     </OtherAccount>
   )
 }

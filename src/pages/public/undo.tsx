@@ -1,18 +1,23 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
+import { Form } from '../form.tsx'
+import { useChange } from '../outcome.tsx'
+import { Fault } from '../queries.tsx'
 import { fragment } from '../router.ts'
 import type { Answer } from '../routes.ts'
 import { ADMIN } from '../words.ts'
 import { Frame } from './frame.tsx'
-import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
+import { explain, type LinkProps, NO_LINK, titleOf } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 
 /** Undoes a first second factor or a new email. Anyone can write a link that names an account: the token decides. */
 export function Undo({ session }: LinkProps) {
-  const [{ company, email }] = useState({
+  const [{ token, company, email }] = useState({
+    token: fragment.get('token') ?? '',
     company: fragment.get('company') ?? '',
     email: fragment.get('email') ?? '',
   })
+  const change = useChange()
   const [undone, setUndone] = useState<Answer<'POST /auth/undo'> | null>(null)
   if (undone !== null)
     return (
@@ -27,7 +32,7 @@ export function Undo({ session }: LinkProps) {
         </div>
       </Frame>
     )
-  const use = async (token: string) => {
+  async function undo(): Promise<void> {
     const failed = explain(
       token,
       `If someone else still has access to your account, contact ${ADMIN}.`,
@@ -37,7 +42,8 @@ export function Undo({ session }: LinkProps) {
   }
   return (
     <OtherAccount session={session} keepsSession>
-      <LinkPage title="Undo a change to your account" action="Undo the change" use={use}>
+      <Frame title={titleOf(change.result?.error, 'Undo a change to your account')}>
+        {!token && <Fault>{NO_LINK}</Fault>}
         <p>
           Did we email you about a change that you didn't make? Undoing it restores your previous email,
           removes the password and second factors, and signs everyone out.
@@ -55,7 +61,11 @@ export function Undo({ session }: LinkProps) {
           </p>
         )}
         <p class="quiet">If you made the change, close this page.</p>
-      </LinkPage>
+        {token && <Form action="Undo the change" onSubmit={undo} change={change} />}
+        <p class="links">
+          <a href="/sign-in">Sign in</a>
+        </p>
+      </Frame>
     </OtherAccount>
   )
 }

@@ -8,6 +8,7 @@ import { canUsePasskeys, makePasskey, stopAsking } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
 import type { NewAuthenticator } from '../routes.ts'
 import { browserNameOf } from './browser-name.ts'
+import type { Asked } from './dialog-button.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 
 const ADDED = "Second factor added. You're signed out everywhere else."
@@ -92,9 +93,7 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
 }
 
 /** A form in the dialog. `add` returns what was done. */
-interface Step {
-  change: Change
-  onCancel: () => void
+interface Step extends Asked {
   add: (request: Parameters<typeof keepCodes>[1]) => Promise<string>
 }
 

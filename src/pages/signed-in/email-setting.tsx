@@ -2,10 +2,11 @@ import { useQuery } from '@tanstack/preact-query'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call, session } from '../api.ts'
 import { Field, Form } from '../form.tsx'
-import { type Change, Outcome, useChange } from '../outcome.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
 import { polled, useReload } from '../queries.tsx'
 import { needsMailCode } from './admin-proof.tsx'
+import type { Asked } from './dialog-button.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { Setting } from './setting.tsx'
 
@@ -70,15 +71,8 @@ function toNull(error: unknown): null {
   throw error
 }
 
-interface NewEmailProps {
-  email: string
-  change: Change
-  onCancel: () => void
-  onSent: () => void
-}
-
 /** Requests a new email. Without a second factor, that takes a code sent to the current one. */
-function NewEmail({ email, onSent, ...form }: NewEmailProps) {
+function NewEmail({ email, onSent, ...form }: Asked & { email: string; onSent: () => void }) {
   const [newEmail, setNewEmail] = useState<string | null>(null)
 
   async function ask(body: { newEmail: string; mailCode?: string }): Promise<string> {

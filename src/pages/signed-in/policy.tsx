@@ -2,9 +2,9 @@ import { useQueryClient } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
-import type { Change } from '../outcome.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
+import type { Asked } from './dialog-button.tsx'
 import { Setting } from './setting.tsx'
 
 type Policy = Security['secondFactor']
@@ -69,15 +69,8 @@ export function PolicySetting({ session }: { session: Session }) {
   )
 }
 
-interface FormProps {
-  security: Security
-  session: Session
-  change: Change
-  onCancel: () => void
-}
-
 /** Says what a stricter or less strict policy does before it is saved. */
-function PolicyForm({ security, session, ...form }: FormProps) {
+function PolicyForm({ security, session, ...form }: Asked & { security: Security; session: Session }) {
   const { secondFactor: current, concerned } = security
   const client = useQueryClient()
   const own = useRead('GET /auth/second-factors')
