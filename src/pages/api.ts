@@ -231,7 +231,7 @@ function challengeOf({ challenge, methods, passkeyOptions }: Problem): Challenge
   return { challenge, methods, ...(passkeyOptions && { passkeyOptions }) }
 }
 
-function inWords(seconds: number): string {
+export function inWords(seconds: number): string {
   if (seconds < 90) return `${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
   const minutes = Math.round(seconds / 60)
   return minutes < 90 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`

@@ -200,12 +200,6 @@ function Pages() {
     if (isPublic) route('/', true)
   }
 
-  /** Shows what was saved, here and in other tabs. */
-  function change(changed: Session): void {
-    setSession(changed)
-    tabs?.postMessage(changed.session.id)
-  }
-
   /** Shows nothing of the session from the start, even if it cannot end it yet. */
   async function signOut(): Promise<void> {
     setLeaving('busy')
@@ -268,7 +262,10 @@ function Pages() {
         tabs?.postMessage(session.session.id)
       }}
       onSignOut={() => leave(signOut)}
-      onChanged={change}
+      onChanged={(changed) => {
+        setSession(changed)
+        tabs?.postMessage(changed.session.id)
+      }}
       onRecovered={recovered === session.session.id ? () => setRecovered(null) : undefined}
     />
   )

@@ -3,48 +3,32 @@ import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hoo
 import { invalid } from './api.ts'
 import { type Change, Outcome, useChange } from './outcome.tsx'
 
-/** All field names: a form that reads an unknown one does not compile. */
-const NAMES = [
-  'assignments',
-  'code',
-  'company',
-  'companyName',
-  'currentPassword',
-  'email',
-  'emails',
-  'handle',
-  'mailCode',
-  'name',
-  'newEmail',
-  'newPassword',
-  'password',
-  'policy',
-  'role',
-  'secret',
-] as const
-type FieldName = (typeof NAMES)[number]
-/** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */
-export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
-/** The fault of an empty field, which is found before anything is sent. */
-const MISSING = 'is missing'
-/** Empty for fields that the form does not have. */
-export type Values = Readonly<Record<FieldName, string>>
-/** Completes "Enter …" for an empty field. */
-const ASKED: Partial<Record<FieldName, string>> = {
+/** All fields, and what completes "Enter …" if one is empty and its label does not. A form that reads another does not compile. */
+const ASKED = {
+  assignments: undefined,
   code: 'the code',
   company: 'your company',
   companyName: 'the company name',
   currentPassword: 'your current password',
   email: 'your email',
+  emails: undefined,
   handle: 'a handle',
   mailCode: 'the code from the email',
   name: 'a name',
   newEmail: 'your new email',
   newPassword: 'a new password',
   password: 'your password',
+  policy: undefined,
+  role: undefined,
   secret: 'the signing secret',
 }
-
+type FieldName = keyof typeof ASKED
+/** Whether the first field of a page takes the focus. On touch screens, that would open a keyboard over the page. */
+export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
+/** The fault of an empty field, which is found before anything is sent. */
+const MISSING = 'is missing'
+/** Empty for fields that the form does not have. */
+export type Values = Readonly<Record<FieldName, string>>
 /** Of the form, by field name. */
 const Faults = createContext<Partial<Record<string, string>>>({})
 
@@ -188,7 +172,7 @@ interface FormProps {
   cancel?: string
 }
 
-const EMPTY = Object.fromEntries(NAMES.map((name) => [name, ''])) as unknown as Values
+const EMPTY = Object.fromEntries(Object.keys(ASKED).map((name) => [name, ''])) as unknown as Values
 
 /** Shows errors at their fields, or above the form, and moves the focus there. Dangerous forms start at Cancel. */
 export function Form(props: FormProps) {

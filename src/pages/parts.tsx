@@ -147,6 +147,7 @@ export const formats = {
   minute: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' }),
   exact: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long' }),
 }
+export const LIST = new Intl.ListFormat('en')
 const ago = new Intl.RelativeTimeFormat(LOCALE)
 const MINUTE_MS = 60_000
 

@@ -48,18 +48,11 @@ function begin(): void {
 function fail(): void {
   if (hasFailed) return
   hasFailed = true
-  if (isSecondTime || !navigator.onLine) whenParsed(say)
-  else reload(storage)
-}
-
-function reload(marks: Storage): void {
-  marks.setItem(RELOADED, 'yes')
-  location.reload()
-}
-
-function whenParsed(act: () => void): void {
-  if (document.readyState === 'loading') addEventListener('DOMContentLoaded', act)
-  else act()
+  if (!isSecondTime && navigator.onLine) {
+    storage?.setItem(RELOADED, 'yes')
+    location.reload()
+  } else if (document.readyState === 'loading') addEventListener('DOMContentLoaded', say)
+  else say()
 }
 
 function say(): void {

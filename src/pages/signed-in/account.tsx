@@ -1,7 +1,7 @@
 import { ApiError, call } from '../api.ts'
 import { Field, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Copied, Section, Time, Title } from '../parts.tsx'
+import { Copied, LIST, Section, Time, Title } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
@@ -80,8 +80,6 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
     </>
   )
 }
-
-const LIST = new Intl.ListFormat('en')
 
 /** The browser and its system, or a program's full user agent. */
 function nameOf(userAgent: string | null): string {

@@ -13,7 +13,7 @@ import { Enrolment } from './enrolment.tsx'
 import { MembersPage } from './members.tsx'
 import { ProofDialog } from './proof-dialog.tsx'
 import { CodesFirst } from './recovery-codes.tsx'
-import { type PageProps, Shell } from './shell.tsx'
+import { mayOpen, type PageProps, Shell } from './shell.tsx'
 
 /** The pages behind sign-in. The browser loads them while the user signs in. */
 
@@ -39,7 +39,7 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
   const isLosing = useIsLosing()
   // A change of the role or the policy does not take away what a page shows only once.
   if (!isLosing || shown.current === 'enrolment')
-    shown.current = mustEnroll ? 'enrolment' : mayOpen(path, session) ? path : 'denied'
+    shown.current = mustEnroll ? 'enrolment' : mayOpen(SIGNED_IN_PAGES[path], session) ? path : 'denied'
   return (
     // The key prevents one session's data from showing in a different one.
     <Sharing key={session.session.id}>
@@ -72,9 +72,4 @@ function Denied({ session }: { session: Session }) {
       </p>
     </>
   )
-}
-
-function mayOpen(path: keyof typeof SIGNED_IN_PAGES, { permissions }: Session): boolean {
-  const { needs } = SIGNED_IN_PAGES[path]
-  return needs === undefined || permissions.includes(needs)
 }

@@ -2,6 +2,7 @@ import { useQueryClient } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
+import { LIST } from '../parts.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
 import type { Asked } from './dialog-button.tsx'
@@ -27,7 +28,6 @@ export function asks(policy: Policy, role: string): boolean {
 }
 
 const MAX_NAMES = 8
-const list = new Intl.ListFormat('en')
 
 function useFirstWithout(role?: 'admin') {
   const query = { limit: MAX_NAMES, status: 'active', secondFactor: 'no', role } as const
@@ -44,7 +44,7 @@ export function Without() {
   if (all.total > names.length) names.push(`${(all.total - names.length).toLocaleString()} more`)
   return (
     <p>
-      <strong>Without a second factor:</strong> {list.format(names)}. A stolen password is enough to sign in
+      <strong>Without a second factor:</strong> {LIST.format(names)}. A stolen password is enough to sign in
       as them. See <a href="/members?role=admin&status=active&secondFactor=no">admins</a> or{' '}
       <a href="/members?status=active&secondFactor=no">everyone</a>.
     </p>

@@ -1,5 +1,6 @@
 import { type UseQueryResult, useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
+import { inWords } from '../api.ts'
 import { Code } from '../code-tabs.tsx'
 import { Section, Time } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
@@ -30,11 +31,6 @@ const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undef
     'An event with this ID is already stored with different content. Give each event its own ID.',
   rate_limited: () =>
     'One network sent too many requests, or too many that were refused. Wait as long as Retry-After says.',
-}
-
-function inWords(seconds: number): string {
-  if (seconds < 120) return `${seconds} seconds`
-  return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`
 }
 
 export const adviceFor = (refusal: Refusal, hint: string | undefined) =>

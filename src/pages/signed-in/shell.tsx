@@ -10,6 +10,9 @@ export interface PageProps {
   onRecovered: (() => void) | undefined
 }
 
+export const mayOpen = ({ needs }: { needs?: string }, { permissions }: Session) =>
+  needs === undefined || permissions.includes(needs)
+
 interface Props {
   session: Session
   path: string
@@ -20,10 +23,8 @@ interface Props {
 }
 
 export function Shell({ session, path, mustEnroll, onSignOut, children }: Props) {
-  const { accessContext, user, permissions } = session
-  const pages = Object.entries(SIGNED_IN_PAGES).filter(
-    ([, { needs }]) => needs === undefined || permissions.includes(needs),
-  )
+  const { accessContext, user } = session
+  const pages = Object.entries(SIGNED_IN_PAGES).filter(([, page]) => mayOpen(page, session))
   return (
     <>
       <a class="skip" href="#content">

@@ -70,7 +70,19 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
       )}
       <dl class="facts">
         <Target session={session} />
-        {status?.configured && <SecretFacts status={status} />}
+        {status?.configured && (
+          <>
+            <Fact name="Version">{status.version}</Fact>
+            <Fact name="Ends in">
+              <code>{status.hint}</code>
+            </Fact>
+            <Fact name="Created">
+              {status.createdAt && <Time at={status.createdAt} />} by{' '}
+              {status.createdBy?.email ?? 'a deleted member'}
+            </Fact>
+            <Fact name="Last used">{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</Fact>
+          </>
+        )}
       </dl>
       <Waiting of={loaded} />
       {status && !status.configured && (
@@ -110,22 +122,6 @@ export function Target({ session }: { session: Session }) {
       <Fact name="Company ID">
         <Copied text={session.accessContext.companyId} what="the company ID" />
       </Fact>
-    </>
-  )
-}
-
-function SecretFacts({ status }: { status: SecretStatus }) {
-  return (
-    <>
-      <Fact name="Version">{status.version}</Fact>
-      <Fact name="Ends in">
-        <code>{status.hint}</code>
-      </Fact>
-      <Fact name="Created">
-        {status.createdAt && <Time at={status.createdAt} />} by{' '}
-        {status.createdBy?.email ?? 'a deleted member'}
-      </Fact>
-      <Fact name="Last used">{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</Fact>
     </>
   )
 }
