@@ -1,6 +1,6 @@
 import type { ComponentChild } from 'preact'
-import { useId, useRef, useState } from 'preact/hooks'
-import { CopyButton } from './parts.tsx'
+import { useId, useState } from 'preact/hooks'
+import { CopyButton, moveFocus } from './parts.tsx'
 
 interface Example {
   language: string
@@ -11,21 +11,12 @@ interface Example {
 /** Code in several languages, in tabs (WAI-ARIA tabs pattern). `labelledBy` is the ID of a heading. */
 export function CodeTabs({ codes, labelledBy }: { codes: Example[]; labelledBy: string }) {
   const [at, setAt] = useState(0)
-  const tabs = useRef<HTMLDivElement>(null)
   const id = useId()
   const { source = '', lead } = codes[at] ?? {}
 
-  function move(event: KeyboardEvent): void {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
-    if (step === undefined) return
-    const next = (at + step + codes.length) % codes.length
-    setAt(next)
-    tabs.current?.querySelectorAll('button')[next]?.focus()
-  }
-
   return (
     <>
-      <div class="tabs" role="tablist" aria-labelledby={labelledBy} ref={tabs} onKeyDown={move}>
+      <div class="tabs" role="tablist" aria-labelledby={labelledBy} onKeyDown={moveFocus}>
         {codes.map(({ language }, index) => (
           <button
             key={language}
@@ -37,6 +28,7 @@ export function CodeTabs({ codes, labelledBy }: { codes: Example[]; labelledBy: 
             aria-selected={index === at}
             tabIndex={index === at ? 0 : -1}
             onClick={() => setAt(index)}
+            onFocus={() => setAt(index)}
           >
             {language}
           </button>

@@ -68,9 +68,6 @@ export function LeaveDialog() {
   const [go, setGo] = useState<(() => void) | null>(null)
   useEffect(() => {
     ask = (act) => setGo(() => act)
-    return () => {
-      ask = (act) => act()
-    }
   }, [])
 
   if (!go) return null

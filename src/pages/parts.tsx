@@ -128,6 +128,16 @@ export function Copied({ text, what, method }: { text: string; what: string; met
   )
 }
 
+/** Moves the focus between the buttons of a toolbar or the tabs of a list, from the last to the first. */
+export function moveFocus(event: KeyboardEvent & { currentTarget: Element }): void {
+  const buttons = [...event.currentTarget.querySelectorAll('button')]
+  const at = buttons.indexOf(event.target as HTMLButtonElement)
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: -1 }[event.key]
+  if (to === undefined) return
+  event.preventDefault()
+  buttons.at(to % buttons.length)?.focus()
+}
+
 /** A name and its value, in a `<dl class="facts">`. */
 export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return (

@@ -1,5 +1,5 @@
-import { useRef, useState } from 'preact/hooks'
-import { LOCALE, Section } from '../parts.tsx'
+import { useState } from 'preact/hooks'
+import { LOCALE, moveFocus, Section } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Day } from '../routes.ts'
@@ -40,7 +40,6 @@ function Bars({ days }: { days: Day[] }) {
   const [looked, setLooked] = useState<number | null>(null)
   /** The button that Tab reaches. */
   const [current, setCurrent] = useState(days.length - 1)
-  const buttons = useRef<(HTMLButtonElement | null)[]>([])
   const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
   const heightOf = (count: number) => (count === 0 ? 0 : Math.max(count, most * LEAST))
   const sum = (count: (day: Day) => number) =>
@@ -51,13 +50,6 @@ function Bars({ days }: { days: Day[] }) {
 
   function choose({ date }: Day, isChosen: boolean): void {
     changeQuery({ day: isChosen ? '' : date, from: '', to: '', shown: '' })
-  }
-
-  function move(event: KeyboardEvent): void {
-    const to = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: days.length - 1 }[event.key]
-    if (to === undefined || !buttons.current[to]) return
-    event.preventDefault()
-    buttons.current[to].focus()
   }
 
   return (
@@ -89,15 +81,12 @@ function Bars({ days }: { days: Day[] }) {
               )
             })}
           </svg>
-          <div class="chart-days" role="toolbar" aria-label="Days, by their start" onKeyDown={move}>
+          <div class="chart-days" role="toolbar" aria-label="Days, by their start" onKeyDown={moveFocus}>
             {days.map((one, n) => {
               const isChosen = query['day'] === one.date
               return (
                 <button
                   key={one.date}
-                  ref={(button) => {
-                    buttons.current[n] = button
-                  }}
                   type="button"
                   class="chart-day"
                   tabIndex={n === current ? 0 : -1}

@@ -39,7 +39,7 @@ export function Shell({ session, path, mustEnroll, onSignOut, children }: Props)
             <ul>
               {pages.map(([to, { title }]) => (
                 <li key={to}>
-                  <a href={to} aria-current={to === path ? 'page' : undefined}>
+                  <a class="tab" href={to} aria-current={to === path ? 'page' : undefined}>
                     {title}
                   </a>
                 </li>
