@@ -75,7 +75,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
           />
         </dl>
       </Section>
-      <SecondFactorSection session={session} onAdded={onRecovered} />
+      <SecondFactorSection session={session} onRecovered={onRecovered} />
       <OwnSessionList />
     </>
   )

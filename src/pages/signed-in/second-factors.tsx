@@ -1,19 +1,12 @@
 import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, Section } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
-import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
 import type { PageProps } from './shell.tsx'
 
-export function SecondFactorSection({
-  session,
-  onAdded,
-}: {
-  session: Session
-  onAdded: PageProps['onRecovered']
-}) {
+export function SecondFactorSection({ session, onRecovered }: Pick<PageProps, 'session' | 'onRecovered'>) {
   const loaded = useRead('GET /auth/second-factors')
   const reload = useReload()
   const change = useChange()
@@ -26,7 +19,7 @@ export function SecondFactorSection({
   }
   function add(): void {
     settle()
-    onAdded?.()
+    onRecovered?.()
   }
   const hasNone = factors?.secondFactors.length === 0
   return (
