@@ -177,13 +177,11 @@ function Pages() {
 
   const isAtHome = HOME_PATHS.includes(path)
   useEffect(() => {
-    if (session === null && !isPublic && path !== '/sign-in') {
-      const needsSignIn = isAt(SIGNED_IN_PAGES, path)
-      if (needsSignIn) setReturnTo(url)
-      if (path === '/' || needsSignIn) route('/sign-in', true)
-    }
+    const needsSignIn = isAt(SIGNED_IN_PAGES, path)
+    if (session === null && needsSignIn) setReturnTo(url)
+    if (session === null && (needsSignIn || path === '/')) route('/sign-in', true)
     if (session && isAtHome) route(returnTo ?? homeOf(session), true)
-  }, [session, path, isPublic, isAtHome, returnTo])
+  }, [session, path, isAtHome, returnTo])
 
   /** The page to sign in stays until the next one can show. */
   async function enter(opened: Session, byRecoveryCode = false): Promise<void> {

@@ -29,14 +29,11 @@ function write(key: string, value: string | null): void {
 
 export function readCompany(): Company | null {
   try {
-    const found: unknown = JSON.parse(read(COMPANY) ?? 'null')
-    if (typeof found !== 'object' || found === null || !('id' in found) || !('name' in found)) return null
-    const handle = 'handle' in found && typeof found.handle === 'string' ? found.handle : null
-    return typeof found.id === 'string' && typeof found.name === 'string'
-      ? { id: found.id, handle, name: found.name }
-      : null
+    const { id, handle, name }: Partial<Record<keyof Company, unknown>> = JSON.parse(read(COMPANY) ?? 'null')
+    if (typeof id !== 'string' || typeof name !== 'string') return null
+    return { id, handle: typeof handle === 'string' ? handle : null, name }
   } catch {
-    // Written by something else.
+    // Absent, or written by something else.
     return null
   }
 }

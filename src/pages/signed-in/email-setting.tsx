@@ -5,9 +5,8 @@ import { Field, Form } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
 import { polled, useReload } from '../queries.tsx'
-import { needsMailCode } from './admin-proof.tsx'
 import type { Asked } from './dialog-button.tsx'
-import { MailboxProof } from './mailbox-proof.tsx'
+import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
 import { Setting } from './setting.tsx'
 
 export function EmailSetting({ email }: { email: string }) {

@@ -5,8 +5,7 @@ import { Section, StepTitle, Title } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
 import type { NewAuthenticator, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
-import { needsMailCode } from './admin-proof.tsx'
-import { MailboxProof } from './mailbox-proof.tsx'
+import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
 /** Replaces all pages for members who must add or use a second factor first. */

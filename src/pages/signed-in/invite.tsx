@@ -4,9 +4,9 @@ import { Form, type Values } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import type { Change } from '../outcome.tsx'
 import { useReload } from '../queries.tsx'
-import { useAdminProof } from './admin-proof.tsx'
 import { DialogButton } from './dialog-button.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
+import { useAdminProof } from './mailbox-proof.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 /** Errors that concern only one email. */

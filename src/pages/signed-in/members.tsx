@@ -8,9 +8,8 @@ import { Invitations, useInvitations } from './invitations.tsx'
 import { Invite } from './invite.tsx'
 import { MemberFilter, useFilter } from './member-filter.tsx'
 import { MemberTable } from './member-table.tsx'
-import { type Issuing, NewPasswords, useNewPasswords } from './new-passwords.tsx'
+import { AddServiceAccount, type Issuing, NewPasswords, useNewPasswords } from './new-passwords.tsx'
 import { asks } from './policy.tsx'
-import { AddServiceAccount } from './service-account.tsx'
 
 export function MembersPage({ session }: { session: Session }) {
   const [{ tab }] = useQuery()

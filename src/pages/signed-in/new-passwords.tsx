@@ -1,9 +1,13 @@
 import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { Field, Form } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Fact, Section, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import type { Session } from '../routes.ts'
+import { DialogButton } from './dialog-button.tsx'
+import { RoleSelect } from './role-select.tsx'
 
 interface NewPassword {
   name: string
@@ -82,5 +86,33 @@ export function NewPasswords({ session, issuing }: { session: Session; issuing: 
         </Section>
       ))}
     </>
+  )
+}
+
+export function AddServiceAccount({ issuing }: { issuing: Issuing }) {
+  return (
+    <DialogButton
+      title="Add a service account"
+      change={issuing.change}
+      dialog={(form) => (
+        <>
+          <p class="lead">For programs that sign in on their own. We show the password only once.</p>
+          <Form
+            {...form}
+            action="Add"
+            onSubmit={async ({ name, role }) => {
+              const { email, password } = await call('POST /auth/members', { body: { name, role } })
+              form.onCancel()
+              issuing.show({ name: name.trim(), email, password, previousExpiresAt: null })
+            }}
+          >
+            <Field label="Name" name="name" hasFocus />
+            <RoleSelect value="developer" hasAdmin={false} />
+          </Form>
+        </>
+      )}
+    >
+      Add service account
+    </DialogButton>
   )
 }

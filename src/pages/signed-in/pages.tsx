@@ -11,7 +11,7 @@ import { CompanyPage } from './company.tsx'
 import { Developer } from './developer.tsx'
 import { Enrolment } from './enrolment.tsx'
 import { MembersPage } from './members.tsx'
-import { ProofDialog } from './proof-dialog.tsx'
+import { ProofDialog } from './proof-steps.tsx'
 import { CodesFirst } from './recovery-codes.tsx'
 import { mayOpen, type PageProps, Shell } from './shell.tsx'
 

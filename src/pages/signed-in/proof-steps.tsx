@@ -1,6 +1,7 @@
-import { useState } from 'preact/hooks'
-import { ApiError, type Challenge, call } from '../api.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, type Challenge, call, session } from '../api.ts'
 import { Field, Form, Username } from '../form.tsx'
+import { Dialog } from '../parts.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
 import { useRead } from '../queries.tsx'
@@ -77,4 +78,35 @@ function explain(error: unknown): never {
   const isRefused = error instanceof ApiError && ('response' in error.fields || 'challenge' in error.fields)
   if (!isRefused) throw error
   throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use your password.")
+}
+
+/** Re-authenticates the user when a change requires it, then continues the change. */
+export function ProofDialog({ email }: { email: string }) {
+  /** Concurrent changes wait for the same re-authentication. */
+  const waiting = useRef<((isProven: boolean) => void)[]>([])
+  const [isOpen, setOpen] = useState(false)
+
+  useEffect(() => {
+    session.prove = () => {
+      setOpen(true)
+      return new Promise<boolean>((resolve) => waiting.current.push(resolve))
+    }
+    return () => {
+      session.prove = async () => false
+    }
+  }, [])
+
+  /** Settles all waiting changes, so a result that arrives after Cancel also settles the next dialog's changes. */
+  function close(isProven: boolean): void {
+    setOpen(false)
+    for (const answer of waiting.current.splice(0)) answer(isProven)
+  }
+
+  if (!isOpen) return null
+  return (
+    <Dialog title="Confirm it's you" onClose={() => close(false)}>
+      <p>You signed in a while ago. To make this change, enter your password.</p>
+      <ProofSteps email={email} onProven={() => close(true)} onCancel={() => close(false)} />
+    </Dialog>
+  )
 }
