@@ -81,6 +81,8 @@ test('a pasted list invites each person with the role on their line', async () =
   await giveCodeTo(admin.email, proof)
   await details.locator('.done:focus', { hasText: 'Saved.' }).waitFor()
   await row(email).getByText('admin').waitFor()
+  // A second save must not restore the previous role.
+  await expect.poll(() => details.getByLabel('Role').inputValue()).toBe('admin')
   await press(details, `Delete ${email}`)
   await press(page.getByRole('dialog'), 'Delete')
   await page.locator('.done:focus', { hasText: `${email} was deleted.` }).waitFor()

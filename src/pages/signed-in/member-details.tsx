@@ -63,7 +63,7 @@ function Rights({ member, onChanged }: DetailsProps) {
   return (
     <div class="member-rights">
       <Form action="Save changes" isSecond onSubmit={save}>
-        <RoleSelect value={role} hasAdmin={kind === 'person'} />
+        <RoleSelect key={role} value={role} hasAdmin={kind === 'person'} />
         <Field
           label="Assignments"
           name="assignments"
