@@ -214,7 +214,9 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
   await submit(send, { 'Signing secret': 'whsec_short' }, 'Send test event')
   await send.getByText('must start with whsec_').waitFor()
   await submit(send, { 'Signing secret': shown }, 'Send test event')
-  await send.locator('.error:focus', { hasText: 'Refused with status 401' }).waitFor()
+  await send
+    .locator('.error:focus', { hasText: "Refused with status 401. This isn't the current secret" })
+    .waitFor()
   await send.getByText('SIGNING_SECRET=whsec_… bash send.sh').waitFor()
   expect(await tracesIn(page)).not.toContain(shown)
 })

@@ -66,7 +66,11 @@ function TestEvent({ companyId, secret }: { companyId: string; secret: string | 
       return `Accepted with status 202 as ${id}.`
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 0) throw error
-      throw new ApiError(error.code, `Refused with status ${error.status}. ${error.message}`)
+      const isUnsigned = error.code === 'invalid_signature'
+      const why = isUnsigned
+        ? "This isn't the current secret, or this device's clock is wrong."
+        : error.message
+      throw new ApiError(error.code, `Refused with status ${error.status}. ${why}`)
     } finally {
       queries.invalidateQueries()
     }
