@@ -86,6 +86,7 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
   // Without a reload.
   await page.getByText(newEmail, { exact: true }).waitFor()
   await pending.waitFor({ state: 'detached' })
+  await page.getByText('Nothing changes until you open it.').waitFor({ state: 'detached' })
   expect((await service.login({ ...admin, email: newEmail })).status).toBe(200)
 })
 

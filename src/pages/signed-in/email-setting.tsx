@@ -17,24 +17,25 @@ export function EmailSetting({ email }: { email: string }) {
     // Its link may be opened in a different browser.
     refetchInterval: (query) => Boolean(query.state.data) && polled(2_000).refetchInterval(query),
   })
-  const wasPending = useRef(false)
-  useEffect(() => {
-    if (wasPending.current && !pending) session.outdated()
-    wasPending.current = Boolean(pending)
-  }, [pending])
   const reload = useReload()
   const change = useChange()
+  const wasPending = useRef(false)
+  useEffect(() => {
+    if (wasPending.current && !pending) {
+      change.forget()
+      session.outdated()
+    }
+    wasPending.current = Boolean(pending)
+  }, [pending])
 
   async function withdraw(): Promise<string> {
-    try {
-      await call('DELETE /auth/email/change')
-      return 'Request withdrawn. The link no longer works.'
-    } catch (error) {
-      toNull(error)
-      throw new ApiError('ended', 'This request ended in the meantime. Your current email is shown here.')
-    } finally {
-      reload('GET /auth/email/change')
-    }
+    const isWithdrawn = await call('DELETE /auth/email/change').then(() => true, toNull)
+    // What this says must stay.
+    wasPending.current = false
+    reload('GET /auth/email/change')
+    if (isWithdrawn) return 'Request withdrawn. The link no longer works.'
+    session.outdated()
+    throw new ApiError('ended', 'This request ended in the meantime. Your current email is shown here.')
   }
 
   return (
