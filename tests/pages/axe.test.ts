@@ -7,10 +7,7 @@ import { enter, go, heading, openPages, press, SIGNED_IN, say, signIn, visit } f
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
-/**
- * Runs axe on each page and step, in two themes and at six sizes. The hundred runs take a core a while. With
- * SCREENSHOTS=FOLDER, it also saves pictures.
- */
+/** Runs axe on each page and step in two themes, and checks four sizes. With SCREENSHOTS=FOLDER, it saves pictures. */
 
 const { service, openPage } = await openPages()
 const { addApp, proveMailbox, requireFactors } = useFactors(service)
@@ -33,6 +30,8 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await look('adding a passkey')
   await press(page, 'Cancel')
   await addApp(page, { look })
+  await page.getByRole('button', { name: /^Remove…/ }).waitFor()
+  await look('an account with an app')
   await page.getByRole('button', { name: /^Remove…/ }).click()
   await look('removing the last one')
   service.clock.advance(16 * 60)
@@ -73,13 +72,15 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
 const TOPS = "[...document.querySelectorAll('.bar nav a')].map((link) => link.getBoundingClientRect().top)"
 
 /** 320 px is a 1280 px window at 400%. The last size doubles the text, and the next steps run there. */
-const SIZES = [...[1280, 768, 360, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
+const SIZES = [...[1280, 768, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
 
 /** The dark theme only changes colors. */
 const THEMES = [
-  ['dark', "{ runOnly: ['color-contrast', 'link-in-text-block'] }"],
+  ['dark', "runOnly: ['color-contrast', 'link-in-text-block'],"],
   ['light', ''],
 ] as const
+/** The page behind a modal dialog was checked before it opened. */
+const SHOWN = "document.querySelector('dialog:modal') ?? document"
 
 /** Checks a page with axe in both themes, and whether it is too wide for a small window or large text. */
 function openEyes(page: Page) {
@@ -91,11 +92,12 @@ function openEyes(page: Page) {
   async function look(path: string): Promise<void> {
     await page.setViewportSize({ width: 1280, height: 720 })
     await page.evaluate("document.documentElement.style.fontSize = ''")
-    await page.addScriptTag({ path: AXE })
+    if (await page.evaluate('!globalThis.axe')) await page.addScriptTag({ path: AXE })
     for (const [colorScheme, options] of THEMES) {
       await page.emulateMedia({ colorScheme })
       const found = await page.evaluate<string[]>(
-        `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes[0].html))`,
+        `axe.run(${SHOWN}, { ${options} resultTypes: ['violations'] }).then(({ violations }) =>
+          violations.map(({ id, nodes }) => id + ': ' + nodes[0].html))`,
       )
       faults.push(...found.map((fault) => `${path} in ${colorScheme}: ${fault}`))
       await save(path, colorScheme)
@@ -113,7 +115,65 @@ function openEyes(page: Page) {
   return { look, expectNothing: () => expect(faults).toEqual([]) }
 }
 
-const LIGHT = { colorScheme: 'light', bypassCSP: true } as const
+/** While a button fades, its contrast is low. */
+const LIGHT = { colorScheme: 'light', reducedMotion: 'reduce', bypassCSP: true } as const
+
+// The first test, because the browser signs its event at the real time, and the steps advance the service's clock.
+test('long lists and their dialogs pass axe and fit small windows', async () => {
+  const { page } = await openPage(LIGHT)
+  const { look, expectNothing } = openEyes(page)
+  // Leaves one seat for the invitation.
+  const admin = await addLargeCompany(service, 499)
+  const { accessToken: token } = await service.loginAs(admin)
+  const invitation = { email: 'bob@large.example', role: 'viewer' }
+  expect((await service.call('/auth/invitations', { token, json: invitation })).status).toBe(201)
+  await signIn(page, admin)
+
+  const rows = page.locator('.list-row')
+  const dialog = page.locator('dialog[open]')
+  const lookAt = async (button: string, leave = 'Cancel') => {
+    await press(page, button)
+    await dialog.waitFor()
+    await look(button)
+    await press(page.getByRole('dialog'), leave)
+    await dialog.waitFor({ state: 'detached' })
+  }
+  await go(page, 'Members')
+  await rows.nth(49).waitFor()
+  const person = await rows.nth(26).locator('.list-name').textContent()
+  await press(page, `Manage ${person}`)
+  await look('the first of 499 members')
+  for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
+  await lookAt('Invite people')
+  await lookAt('Add service account')
+  await page.getByRole('link', { name: 'Invitations 1' }).click()
+  await page.locator('.list-row', { hasText: invitation.email }).waitFor()
+  await look('an invitation')
+  await lookAt('Withdraw the invitation for bob@large.example')
+
+  await go(page, 'Activity')
+  await rows.nth(99).waitFor()
+  await look('the first of 5,000 entries')
+
+  await go(page, 'Company')
+  for (const button of ['Change two-factor policy', 'Change handle', 'End all… sessions'])
+    await lookAt(button)
+  await go(page, 'Account')
+  for (const button of ['Change name', 'Change email', 'Change password']) await lookAt(button)
+  await go(page, 'Developer')
+  await press(page, 'Create signing secret')
+  await page.locator('.secret').waitFor()
+  await look('a new secret')
+  await lookAt('Sign out', 'Stay')
+  await press(page, 'Watch events')
+  // Events from before the watch are not shown.
+  await say(page, 'No events yet.')
+  await press(page, 'Send test event')
+  await page.locator('summary', { hasText: 'test.event' }).click()
+  await look('a received event')
+  await lookAt('Replace secret…')
+  expectNothing()
+})
 
 test('each page passes axe, small windows, and large text (WCAG 1.4.4, 1.4.10)', async () => {
   const { page } = await openPage(LIGHT)
@@ -134,65 +194,5 @@ test('each guide passes axe, small windows, and large text (WCAG 1.4.4, 1.4.10)'
     "[...document.querySelectorAll('#guides a')].map((a) => a.pathname)",
   )
   await visit(page, paths, look)
-  expectNothing()
-})
-
-test('long lists and their dialogs pass axe and fit small windows', async () => {
-  const { page } = await openPage(LIGHT)
-  const { look, expectNothing } = openEyes(page)
-  // Leaves one seat for the invitation.
-  const admin = await addLargeCompany(service, 499)
-  const { accessToken: token } = await service.loginAs(admin)
-  const invitation = { email: 'bob@large.example', role: 'viewer' }
-  expect((await service.call('/auth/invitations', { token, json: invitation })).status).toBe(201)
-  await signIn(page, admin)
-
-  const rows = page.locator('.list-row')
-  const showAll = async (label: string, most: number) => {
-    for (let shown = await rows.count(); shown < most; shown = await rows.count()) {
-      await press(page, label)
-      await expect.poll(() => rows.count()).toBeGreaterThan(shown)
-    }
-  }
-  const dialog = page.locator('dialog[open]')
-  const lookAt = async (button: string, leave = 'Cancel') => {
-    await press(page, button)
-    await dialog.waitFor()
-    await look(button)
-    await press(page.getByRole('dialog'), leave)
-    await dialog.waitFor({ state: 'detached' })
-  }
-  await go(page, 'Members')
-  await rows.nth(49).waitFor()
-  await showAll('Show more', 499)
-  const person = await rows.nth(100).locator('.list-name').textContent()
-  await press(page, `Manage ${person}`)
-  await look('499 members')
-  for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
-  await lookAt('Invite people')
-  await lookAt('Add service account')
-  await page.getByRole('link', { name: 'Invitations 1' }).click()
-  await lookAt('Withdraw the invitation for bob@large.example')
-
-  await go(page, 'Activity')
-  await rows.nth(99).waitFor()
-  await showAll('Show older', 1_000)
-  await look('1 000 entries')
-
-  await go(page, 'Company')
-  for (const button of ['Change two-factor policy', 'Change handle', 'End all… sessions'])
-    await lookAt(button)
-  await go(page, 'Account')
-  for (const button of ['Change name', 'Change email', 'Change password']) await lookAt(button)
-  await go(page, 'Developer')
-  await press(page, 'Create signing secret')
-  await page.locator('.secret').waitFor()
-  await lookAt('Sign out', 'Stay')
-  await press(page, 'Watch events')
-  // Events from before the watch are not shown.
-  await say(page, 'No events yet.')
-  await press(page, 'Send test event')
-  await page.locator('summary', { hasText: 'test.event' }).click()
-  await lookAt('Replace secret…')
   expectNothing()
 })
