@@ -12,11 +12,7 @@ import { OtherAccount } from './other-account.tsx'
 
 /** Undoes a first second factor or a new email. Anyone can write a link that names an account: the token decides. */
 export function Undo({ session }: LinkProps) {
-  const [{ token, company, email }] = useState({
-    token: fragment.get('token') ?? '',
-    company: fragment.get('company') ?? '',
-    email: fragment.get('email') ?? '',
-  })
+  const { token = '', company, email } = Object.fromEntries(fragment)
   const change = useChange()
   const [undone, setUndone] = useState<Answer<'POST /auth/undo'> | null>(null)
   if (undone !== null)

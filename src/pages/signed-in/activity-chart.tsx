@@ -48,10 +48,6 @@ function Bars({ days }: { days: Day[] }) {
   const ends = [0, Math.floor(days.length / 2), days.length - 1]
   const day = looked === null ? undefined : days[looked]
 
-  function choose({ date }: Day, isChosen: boolean): void {
-    changeQuery({ day: isChosen ? '' : date, from: '', to: '', shown: '' })
-  }
-
   return (
     <>
       <p key={`${signIns} ${refusals}`} class="chart-legend">
@@ -92,7 +88,7 @@ function Bars({ days }: { days: Day[] }) {
                   tabIndex={n === current ? 0 : -1}
                   aria-label={inWords(one)}
                   aria-pressed={isChosen}
-                  onClick={() => choose(one, isChosen)}
+                  onClick={() => changeQuery({ day: isChosen ? '' : one.date, from: '', to: '', shown: '' })}
                   onFocus={() => {
                     setCurrent(n)
                     setLooked(n)
