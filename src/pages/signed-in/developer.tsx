@@ -116,10 +116,10 @@ function ServiceAccounts() {
     <>
       <Waiting of={loaded} />
       {total > 0 && (
-        <ul class="sessions">
+        <ul class="plain">
           {members.map(({ id, name, lastSignInAt: at }) => (
             <li key={id}>
-              <strong>{name}</strong>
+              <strong>{name}</strong>{' '}
               <span class="quiet">Last used: {at ? <Time at={at} isToTheHour /> : 'never'}</span>
             </li>
           ))}
