@@ -1,9 +1,10 @@
+import type { UseQueryResult } from '@tanstack/preact-query'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Section, StepTitle, Title } from '../parts.tsx'
 import { useRead, Waiting } from '../queries.tsx'
-import type { NewAuthenticator, Session } from '../routes.ts'
+import type { NewAuthenticator, SecondFactors, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
@@ -34,13 +35,7 @@ export function Enrolment({ session, onDone }: { session: Session; onDone: () =>
         <Section id="add" title="Add your second factor">
           <p class="lead">You'll use it each time you sign in. You can add more later.</p>
           <Outcome of={change} isOfForm />
-          <AddFirst
-            email={email}
-            mailCodeRequired={factors.mailCodeRequired}
-            change={change}
-            onStale={loaded.refetch}
-            onAdded={onDone}
-          />
+          <AddFirst email={email} loaded={loaded} change={change} onAdded={onDone} />
         </Section>
       )}
     </>
@@ -49,14 +44,13 @@ export function Enrolment({ session, onDone }: { session: Session; onDone: () =>
 
 interface AddFirstProps {
   email: string
-  mailCodeRequired: boolean
+  loaded: UseQueryResult<SecondFactors>
   change: Change
-  onStale: () => void
   onAdded: () => void
 }
 
 /** Adds a member's first second factor, after an emailed code. */
-export function AddFirst({ email, mailCodeRequired, change, onStale, onAdded }: AddFirstProps) {
+export function AddFirst({ email, loaded, change, onAdded }: AddFirstProps) {
   const [proof, setProof] = useState<{ mailCode: string; begun: NewAuthenticator } | null>(null)
 
   /** Starting an app's setup checks the code without consuming it, before a device creates a passkey. */
@@ -72,13 +66,13 @@ export function AddFirst({ email, mailCodeRequired, change, onStale, onAdded }: 
       'The emailed code has expired. If your device already created a passkey, create it again: the new one replaces it.',
     )
   }
-  if (mailCodeRequired && !proof)
+  if (loaded.data?.mailCodeRequired && !proof)
     return (
       <>
         <p>
           To add one, enter a code that we email to <strong>{email}</strong>.
         </p>
-        <MailboxProof use="factor" onStale={onStale} onGiven={prove} />
+        <MailboxProof use="factor" onStale={loaded.refetch} onGiven={prove} />
       </>
     )
   return (

@@ -31,15 +31,7 @@ export function SecondFactorSection({ session, onRecovered }: Pick<PageProps, 's
       {hasNone && <p class="lead">You have none yet, so a stolen password is enough to sign in as you.</p>}
       <Waiting of={loaded} />
       <Outcome of={change} isOfForm />
-      {factors && hasNone && (
-        <AddFirst
-          email={session.user.email}
-          mailCodeRequired={factors.mailCodeRequired}
-          change={change}
-          onStale={loaded.refetch}
-          onAdded={add}
-        />
-      )}
+      {hasNone && <AddFirst email={session.user.email} loaded={loaded} change={change} onAdded={add} />}
       {factors && !hasNone && <FactorList factors={factors} change={change} onChanged={settle} />}
     </Section>
   )
