@@ -1,8 +1,9 @@
+import { useQueryClient } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
 import { LIST } from '../parts.tsx'
-import { useRead, useReload, Waiting } from '../queries.tsx'
+import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
 import type { Asked } from './dialog-button.tsx'
 import { Setting } from './setting.tsx'
@@ -71,7 +72,7 @@ export function PolicySetting({ session }: { session: Session }) {
 /** Says what a stricter or less strict policy does before it is saved. */
 function PolicyForm({ security, session, ...form }: Asked & { security: Security; session: Session }) {
   const { secondFactor: current, concerned } = security
-  const reload = useReload()
+  const client = useQueryClient()
   const own = useRead('GET /auth/second-factors')
   const [chosen, setChosen] = useState(current)
   const isWithout = own.data?.secondFactors.length === 0
@@ -80,8 +81,11 @@ function PolicyForm({ security, session, ...form }: Asked & { security: Security
 
   async function save(): Promise<string> {
     if (chosen === current) return 'No changes to save.'
-    await call('PATCH /auth/company/security', { body: { secondFactor: chosen } })
-    await reload('GET /auth/company/security')
+    const saved = await call('PATCH /auth/company/security', { body: { secondFactor: chosen } })
+    const { queryKey } = reading('GET /auth/company/security')
+    // Its response can lack the change.
+    await client.cancelQueries({ queryKey })
+    client.setQueryData(queryKey, saved)
     return "Saved. It takes effect immediately, and we've emailed your admins."
   }
 
