@@ -42,16 +42,18 @@ export function Invite({ change }: { change: Change }) {
     for (const person of people) {
       if (people.length > 1) setProgress(`Inviting ${people.length - left.length + 1} of ${people.length}…`)
       const { email, role = values.role } = person
-      const invite = (mailCode?: string) =>
-        call('POST /auth/invitations', { body: { email, role, mailCode } }).then(() => null)
-      const error = await prove(email, invite).catch(toApiError)
-      const why = error && OF_ONE[error.code]
-      if (error && !why) {
-        fault = error.message + (left.length > 1 ? ` ${left.length} people weren't invited.` : '')
-        break
+      try {
+        await prove(email, (mailCode) => call('POST /auth/invitations', { body: { email, role, mailCode } }))
+        invited.push(email)
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error
+        const why = OF_ONE[error.code]
+        if (!why) {
+          fault = error.message + (left.length > 1 ? ` ${left.length} people weren't invited.` : '')
+          break
+        }
+        failed.push({ ...person, why })
       }
-      if (why) failed.push({ ...person, why })
-      else invited.push(email)
       left = left.slice(1)
       setText([...failed, ...left].map(toLine).join('\n'))
     }
@@ -129,11 +131,6 @@ export function Invite({ change }: { change: Change }) {
       {dialog}
     </>
   )
-}
-
-function toApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error
-  throw error
 }
 
 function invitedInWords(invited: string[]): string {
