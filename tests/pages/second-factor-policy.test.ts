@@ -47,6 +47,7 @@ test('members are blocked at their next click until they add a factor (ASVS 6.3.
   await press(page, 'Require a second factor')
   await page.locator('.done:focus', { hasText: 'Saved. It takes effect immediately' }).waitFor()
   await row.getByText('Required for everyone').waitFor()
+  await say(page, 'They must add one before they continue.')
 
   // This page was open the whole time, and its sign-in is no longer recent.
   service.clock.advance(16 * 60)

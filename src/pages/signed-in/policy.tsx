@@ -38,14 +38,18 @@ function useFirstWithout(role?: 'admin') {
 export function Without() {
   const admins = useFirstWithout('admin')
   const all = useFirstWithout()
+  const { data: security } = useRead('GET /auth/company/security')
   if (!admins || !all?.total) return null
   const others = all.members.filter(({ role }) => role !== 'admin').map(({ name }) => name)
   const names = [...admins.members.map(({ name }) => `${name} (admin)`), ...others].slice(0, MAX_NAMES)
   if (all.total > names.length) names.push(`${(all.total - names.length).toLocaleString()} more`)
   return (
     <p>
-      <strong>Without a second factor:</strong> {LIST.format(names)}. A stolen password is enough to sign in
-      as them. See <a href="/members?role=admin&status=active&secondFactor=no">admins</a> or{' '}
+      <strong>Without a second factor:</strong> {LIST.format(names)}.{' '}
+      {security?.secondFactor === 'everyone'
+        ? 'They must add one before they continue.'
+        : 'A stolen password is enough to sign in as them.'}{' '}
+      See <a href="/members?role=admin&status=active&secondFactor=no">admins</a> or{' '}
       <a href="/members?status=active&secondFactor=no">everyone</a>.
     </p>
   )
