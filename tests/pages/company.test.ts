@@ -53,6 +53,7 @@ test('a pasted list invites each person with the role on their line', async () =
     .locator('.done:focus', { hasText: 'An invitation is on its way to carol@list.example.' })
     .waitFor()
   await page.getByRole('link', { name: 'Invitations 4' }).click()
+  await page.getByText('is on its way').waitFor({ state: 'detached' })
   const row = (email: string) => page.locator('.list-row', { hasText: email })
   await row('ann@list.example').getByText('analyst').waitFor()
   await row('bob@bücher.example').or(row('bob@xn--bcher-kva.example')).getByText('viewer').waitFor()

@@ -20,6 +20,7 @@ export function MembersPage({ session }: { session: Session }) {
   const isOfMembers = tab !== 'invitations'
   // The lists load again, so their counts must, too.
   useEffect(() => {
+    inviting.forget()
     refetch({ cancelRefetch: false })
     refetchInvitations({ cancelRefetch: false })
   }, [isOfMembers])
