@@ -87,8 +87,8 @@ function PolicyForm({ security, session, ...form }: Asked & { security: Security
     if (chosen === current) return 'No changes to save.'
     const saved = await call('PATCH /auth/company/security', { body: { secondFactor: chosen } })
     const { queryKey } = reading('GET /auth/company/security')
-    // Its response can lack the change.
     await client.cancelQueries({ queryKey })
+    // Not loaded again: the policy may now refuse this session, and its user would not see that it is saved.
     client.setQueryData(queryKey, saved)
     return "Saved. It takes effect immediately, and we've emailed your admins."
   }
