@@ -5,10 +5,11 @@ import { addLargeCompany } from '../support/large-company.ts'
 /** A large company: 500 members with long names, and 5,000 entries in the audit log. */
 
 const { service, openPage } = await openPages()
+const admin = await addLargeCompany(service)
 
 test('a large company filters members, goes Back, and exports 5,000 activity entries', async () => {
   const { page } = await openPage()
-  await signIn(page, await addLargeCompany(service))
+  await signIn(page, admin)
   await page.goto('/members')
   await say(page, '500 members, 50 shown')
   await page.getByLabel('Filter by role').selectOption('analyst')
@@ -48,7 +49,7 @@ test('a large company filters members, goes Back, and exports 5,000 activity ent
 
 test('Back restores the rows of a list and the place in it', async () => {
   const { page } = await openPage()
-  await signIn(page, await addLargeCompany(service))
+  await signIn(page, admin)
   const rows = page.locator('.list-row')
   const lists = [
     { name: 'Members', other: 'Activity', more: 'Show more', size: 50, last: 10 },

@@ -1,20 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Route } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { go, heading, openPages, press, SIGNED_IN, say, signIn, submit, visit } from '../support/browser.ts'
+import {
+  enter,
+  go,
+  heading,
+  openPages,
+  press,
+  SIGNED_IN,
+  say,
+  signIn,
+  submit,
+  visit,
+} from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** Late responses, a slow network, and pages that poll. */
 
 const { origin, service, openPage, openAdmin } = await openPages()
+const large = await addLargeCompany(service)
 
 test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1)', async () => {
   const { page, context } = await openPage()
   // The service's own clock, which others advance, must fit the time of its responses.
   await page.clock.install()
   const admin = await service.addCompany()
-  await signIn(page, admin)
+  // The sign-in page leaves a mark for other tabs.
+  await page.goto('/sign-in')
+  await enter(page, admin)
   await go(page, 'Account')
   await say(page, admin.email)
   await page.waitForLoadState('networkidle')
@@ -46,7 +60,9 @@ test('each page loads with late responses, and nothing moves when they arrive', 
     new PerformanceObserver((list) => {
       for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shift += value
     }).observe({ type: 'layout-shift', buffered: true })`)
-  await signIn(page, await service.addCompany())
+  await page.goto('/sign-in')
+  await enter(page, await service.addCompany())
+  await heading(page, 'Developer settings')
   // Users who were signed in before first see the outline of the page. Before its script has loaded, it requests the session.
   const [, script = ''] = /<script type="module" src="([^"]+)"/.exec(await (await fetch(origin)).text()) ?? []
   const asked = page.waitForRequest('**/api/auth/session')
@@ -93,9 +109,8 @@ test('a request sent before a confirmation replaced the cookie signs nobody out'
 })
 
 test('a list is never shown under a different filter', async () => {
-  const admin = await addLargeCompany(service)
   const { page } = await openPage()
-  await signIn(page, admin)
+  await signIn(page, large)
   await go(page, 'Members')
   const rows = page.locator('.list-row')
   const more = page.getByRole('button', { name: 'Show more' })
@@ -151,7 +166,7 @@ test('a list is never shown under a different filter', async () => {
 
 test('a change stays when more rows load at the same time', async () => {
   const { page } = await openPage()
-  await signIn(page, await addLargeCompany(service))
+  await signIn(page, large)
   await page.goto('/members?role=viewer&status=active')
   const rows = page.locator('.list-row')
   const more = page.getByRole('button', { name: 'Show more' })

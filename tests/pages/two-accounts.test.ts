@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, fill, go, openPages, press, signIn, submit } from '../support/browser.ts'
+import { enter, fill, go, openPages, press, receiveCookie, signIn, submit } from '../support/browser.ts'
 
 /** With two accounts in one browser, a page never acts in a company that it does not show (ASVS 8.2.2). */
 
@@ -19,12 +19,7 @@ async function openTwo({ isTold }: { isTold: boolean }) {
   const { page, context } = await openPage()
   if (!isTold) await page.addInitScript(NO_CHANNEL)
   await signIn(page, a)
-  const signInToB = async () => {
-    const { companyId, email, password } = b
-    const headers = { 'x-session-mode': 'cookie' }
-    const data = { companyId, email, password }
-    expect((await context.request.post('/api/auth/login', { headers, data })).status()).toBe(200)
-  }
+  const signInToB = () => receiveCookie(page, b)
   return { a, b, page, context, signInToB }
 }
 
