@@ -90,7 +90,7 @@ test('a pasted list invites each person with the role on their line', async () =
   await page.locator('.done:focus', { hasText: `${email} was deleted.` }).waitFor()
   await page.getByRole('link', { name: 'Members 1' }).waitFor()
   await press(page, `Manage ${admin.email}`)
-  await go(page, `Show what ${admin.email} did`)
+  await go(page, `Show all activity of ${admin.email}`)
   await page
     .getByRole('cell', { name: /deleted/ })
     .first()

@@ -1,6 +1,6 @@
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
-import { Fact, Time } from '../parts.tsx'
+import { Copied, Fact, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
 import { useSent } from './invitations.tsx'
 import { useAdminProof } from './mailbox-proof.tsx'
@@ -18,11 +18,13 @@ export function MemberDetails(props: DetailsProps) {
           <Time at={createdAt} />
         </Fact>
         <Fact name="ID">
-          <code>{id}</code>
+          <Copied text={id} what="the ID" />
         </Fact>
         {session.permissions.includes('audit:read') && (
           <Fact name="Activity">
-            <a href={`/activity?actor=${id}`}>Show what {name} did</a>
+            <a href={`/activity?actor=${id}`}>
+              Show all<span class="hidden"> activity of {name}</span>
+            </a>
           </Fact>
         )}
       </dl>

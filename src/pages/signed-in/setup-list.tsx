@@ -29,7 +29,7 @@ export function SetupList({ status: { data: status, isPending } }: { status: Use
     >
       <ul class="plain">
         {steps.map(({ name, to, isDone }) => (
-          <li key={to} class={isDone ? 'tick' : undefined}>
+          <li key={to} class={isDone ? 'tick' : 'todo'}>
             {isDone ? name : <a href={to}>{name}</a>}
             {isDone && <span class="hidden"> (done)</span>}
           </li>
