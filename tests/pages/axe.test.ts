@@ -71,6 +71,10 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
 /** The vertical position of each link in the navigation. */
 const TOPS = "[...document.querySelectorAll('.bar nav a')].map((link) => link.getBoundingClientRect().top)"
 
+/** Whether a value is so narrow that it runs down the page. */
+const COLUMN_OF_LETTERS =
+  "[...document.querySelectorAll('dd, td')].some((value) => value.offsetHeight > 6 * value.offsetWidth)"
+
 /** 320 px is a 1280 px window at 400%. The last size doubles the text, and the next steps run there. */
 const SIZES = [...[1280, 768, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
 
@@ -108,6 +112,7 @@ function openEyes(page: Page) {
         `document.documentElement.style.fontSize = '${size}', [document.documentElement.scrollWidth, ...${TOPS}]`,
       )
       if (found > width) faults.push(`${path} is ${found} wide at ${width}`)
+      if (await page.evaluate(COLUMN_OF_LETTERS)) faults.push(`${path} has one letter per line at ${width}`)
       if (size === '100%' && new Set(tops).size > 1) faults.push(`${path} breaks its navigation at ${width}`)
       await save(path, width)
     }

@@ -68,7 +68,12 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
       )}
       <div class="choices">
         {isAble && (
-          <button type="button" class={size} aria-disabled={isBusy} onClick={() => choose('passkey')}>
+          <button
+            type="button"
+            class={size ?? 'primary'}
+            aria-disabled={isBusy}
+            onClick={() => choose('passkey')}
+          >
             Add a passkey
           </button>
         )}

@@ -89,10 +89,10 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
       )}
       {rows.length > 0 && (
         <table class="list" aria-labelledby="events">
-          <ListHead columns={{ Time: 'trail-when', Event: 'list-first', Outcome: undefined }} />
+          <ListHead columns={{ Time: 'list-time', Event: undefined, Outcome: 'list-first' }} />
           <tbody>
             {rows.map(({ key, at, event, outcome }) => (
-              <tr key={key} class="list-row list-top">
+              <tr key={key} class="list-row">
                 <td>
                   <Time at={at} />
                 </td>
