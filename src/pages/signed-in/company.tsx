@@ -1,6 +1,6 @@
 import { call, invalid } from '../api.ts'
 import { Field, type Values } from '../form.tsx'
-import { Copied, Section, Time, Title } from '../parts.tsx'
+import { Copied, LOCALE, Section, Time, Title } from '../parts.tsx'
 import { useRead } from '../queries.tsx'
 import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
@@ -138,7 +138,9 @@ function HandleSetting({ current, onSaved }: HandleProps) {
 function useConcerned(kind: 'person' | 'service', what: string): string | null {
   const { data } = useRead('GET /auth/members', { query: { limit: 1, status: 'active', kind } })
   if (!data) return `All ${what}s`
-  return data.total === 0 ? null : `${data.total.toLocaleString()} ${what}${data.total === 1 ? '' : 's'}`
+  return data.total === 0
+    ? null
+    : `${data.total.toLocaleString(LOCALE)} ${what}${data.total === 1 ? '' : 's'}`
 }
 
 function Effect({ current }: { current: string }) {

@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Title } from '../parts.tsx'
+import { LOCALE, Title } from '../parts.tsx'
 import { usePages, useRead, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member, Session } from '../routes.ts'
@@ -26,7 +26,7 @@ export function MembersPage({ session }: { session: Session }) {
   }, [isOfMembers])
   const link = (words: string, to: string, count: number | undefined, isCurrent: boolean) => (
     <a class="tab" href={to} aria-current={isCurrent ? 'page' : undefined}>
-      {words} <span class="quiet">{count?.toLocaleString()}</span>
+      {words} <span class="quiet">{count?.toLocaleString(LOCALE)}</span>
     </a>
   )
   return (
@@ -85,7 +85,7 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
   }
   const shown = members.length
   const isFiltered = Object.values(filter).some(Boolean)
-  const found = `${total ? total.toLocaleString() : 'No'} ${total === 1 ? 'member' : 'members'}${isFiltered ? ` match${total === 1 ? 'es' : ''}` : ''}`
+  const found = `${total ? total.toLocaleString(LOCALE) : 'No'} ${total === 1 ? 'member' : 'members'}${isFiltered ? ` match${total === 1 ? 'es' : ''}` : ''}`
   return (
     <>
       <MemberFilter />

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
-import { LIST } from '../parts.tsx'
+import { LIST, LOCALE } from '../parts.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
 import type { Security, Session } from '../routes.ts'
 import type { Asked } from './dialog-button.tsx'
@@ -42,7 +42,7 @@ export function Without() {
   if (!admins || !all?.total) return null
   const others = all.members.filter(({ role }) => role !== 'admin').map(({ name }) => name)
   const names = [...admins.members.map(({ name }) => `${name} (admin)`), ...others].slice(0, MAX_NAMES)
-  if (all.total > names.length) names.push(`${(all.total - names.length).toLocaleString()} more`)
+  if (all.total > names.length) names.push(`${(all.total - names.length).toLocaleString(LOCALE)} more`)
   return (
     <p>
       <strong>Without a second factor:</strong> {LIST.format(names)}.{' '}
