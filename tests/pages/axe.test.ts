@@ -73,7 +73,7 @@ const TOPS = "[...document.querySelectorAll('.bar nav a')].map((link) => link.ge
 
 /** Whether a value is so narrow that it runs down the page. */
 const COLUMN_OF_LETTERS =
-  "[...document.querySelectorAll('dd, td')].some((value) => value.offsetHeight > 6 * value.offsetWidth)"
+  "[...document.querySelectorAll('dd, .list td')].some((value) => value.offsetHeight > 6 * value.offsetWidth)"
 
 /** 320 px is a 1280 px window at 400%. The last size doubles the text, and the next steps run there. */
 const SIZES = [...[1280, 768, 320].map((width) => [width, '100%'] as const), [640, '200%'] as const]
