@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import main, { PAGES, SYSTEM } from './vitest.config.ts'
 
@@ -8,6 +9,8 @@ export default defineConfig({
     ...main.test,
     include: [`${PAGES}/*.test.ts`],
     exclude: [SYSTEM],
+    // Each one starts a browser.
+    maxWorkers: availableParallelism() + 1,
     globalSetup: ['support/chromium.ts', ...[main.test?.globalSetup ?? []].flat()],
   },
 })
