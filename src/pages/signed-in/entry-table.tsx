@@ -10,8 +10,8 @@ type Page = Answer<'GET /auth/audit'>
 const heights = new WeakMap<Page, number>()
 
 export function EntryTable({ pages }: { pages: Page[] }) {
-  // One page at a time, so that thousands of rows do not block the browser. Back shows all, to return to the same place.
-  const [drawn, setDrawn] = useState(pages.every((page) => heights.has(page)) ? pages.length : 1)
+  // One page at a time, so that thousands of rows do not block the browser.
+  const [drawn, setDrawn] = useState(1)
   useEffect(() => {
     if (drawn >= pages.length) return
     const timer = setTimeout(() => setDrawn(drawn + 1))
@@ -20,16 +20,30 @@ export function EntryTable({ pages }: { pages: Page[] }) {
   return (
     <table class="list trail" aria-labelledby="trail">
       <ListHead columns={{ When: 'trail-when', Who: 'trail-who', What: undefined }} />
-      {pages.slice(0, drawn).map((page) => (
-        <Rows key={page.entries[0]?.id} page={page} />
-      ))}
+      {pages.map(
+        (page, n) =>
+          (n < drawn || heights.has(page)) && (
+            <Rows key={page.entries[0]?.id} page={page} isDrawn={n < drawn} />
+          ),
+      )}
     </table>
   )
 }
 
-/** Memoized: appending a page must not render thousands of rows again. */
-function Rows({ page }: { page: Page }) {
+/**
+ * Memoized: appending a page must not render thousands of rows again. After Back, pages in view are drawn first, and the others
+ * keep their height, so that the browser returns to the same place.
+ */
+function Rows({ page, isDrawn }: { page: Page; isDrawn: boolean }) {
   const body = useRef<HTMLTableSectionElement>(null)
+  const [isInView, setInView] = useState(false)
+  const isShown = isDrawn || isInView
+  useEffect(() => {
+    if (isShown || !body.current) return
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && setInView(true))
+    observer.observe(body.current)
+    return () => observer.disconnect()
+  }, [isShown])
   useLayoutEffect(
     () => () => {
       if (body.current) heights.set(page, body.current.getBoundingClientRect().height)
@@ -38,6 +52,12 @@ function Rows({ page }: { page: Page }) {
   )
   return useMemo(() => {
     const height = heights.get(page)
+    if (!isShown)
+      return (
+        <tbody ref={body}>
+          <tr style={{ height: `${height}px` }} />
+        </tbody>
+      )
     return (
       <tbody ref={body} style={height ? { containIntrinsicBlockSize: `auto ${height}px` } : undefined}>
         {page.entries.map((entry) => (
@@ -45,7 +65,7 @@ function Rows({ page }: { page: Page }) {
         ))}
       </tbody>
     )
-  }, [page])
+  }, [page, isShown])
 }
 
 function Row({ entry, names }: { entry: AuditEntry; names: Page['names'] }) {
