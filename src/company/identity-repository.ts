@@ -131,7 +131,7 @@ export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: s
     .execute()
 }
 
-/** False if there is none. */
+/** False if no change is pending. */
 export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<boolean> {
   const { numUpdatedRows } = await updatingUser(db, companyId, userId)
     .set({ pending_email: null })

@@ -78,7 +78,7 @@ const account: Routes<Context> = async (app, { context }) => {
     operation({
       operationId: 'getEmailChange',
       summary: 'Get your pending email change',
-      description: 'Returns 404 if there is none, or if its link has expired.',
+      description: 'Returns 404 if no change is pending, or if its link has expired.',
       response: responses({ 200: schemas.EmailChangeReply }, 'not_found'),
     }),
     async (request) => {

@@ -118,7 +118,7 @@ export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
   return !subscription || subscription.status === 'trialing'
 }
 
-/** Undefined once its link has expired. Until the email is sent, there is no link. */
+/** Undefined if no change is pending, or if its link has expired. The link is created when the email is sent. */
 export async function findEmailChange(db: Executor, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<{ email: string; requestedAt: Date; expiresAt: Date | null }>`
     select u.pending_email as email, max(r.requested_at) as "requestedAt", max(r.expires_at) as "expiresAt"

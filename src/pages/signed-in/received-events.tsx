@@ -20,7 +20,7 @@ const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undef
   signature_mismatch: (_refusal, hint) =>
     hint
       ? `The sender probably uses a different secret: the current one ends in ${hint}. If not, sign the raw bytes of {id}.{timestamp}.{body} with the base64-decoded part after whsec_.`
-      : 'There is no signing secret yet. Create one, and sign with it.',
+      : "You don't have a signing secret yet. Create one, then sign with it.",
   previous_secret: () => 'The request was signed with the previous secret. Give this sender the current one.',
   subscription_inactive: () => "Your subscription isn't active. Renew it to send events.",
   feature_not_in_plan: () => "Your plan doesn't include events. Upgrade to send them.",
