@@ -2,6 +2,7 @@ import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { invalid } from './api.ts'
 import { type Change, Outcome, useChange } from './outcome.tsx'
+import { takeFocus } from './parts.tsx'
 
 /** All fields, and what completes "Enter …" if one is empty and its label does not. A form that reads another does not compile. */
 const ASKED = {
@@ -51,16 +52,11 @@ export function Field(props: FieldProps) {
   const error = useContext(Faults)[name]
   const { isNumeric = false, hasFocus = false, onInput } = props
   const id = useId()
-  const element = useRef<HTMLInputElement>(null)
   const [isShown, setShown] = useState(false)
-  // Before the next frame, so that it does not take the focus from someone who is typing.
-  useLayoutEffect(() => {
-    if (hasFocus) element.current?.focus()
-  }, [hasFocus])
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
   const isPassword = type === 'password'
   const input = {
-    ref: element,
+    ref: hasFocus ? takeFocus : null,
     id,
     name,
     autoComplete,

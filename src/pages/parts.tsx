@@ -1,5 +1,5 @@
 import { Component, type ComponentChildren } from 'preact'
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 /** A button that looks like a link. */
 export function LinkButton({ onClick, children }: { onClick: () => void; children: ComponentChildren }) {
@@ -10,15 +10,16 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
   )
 }
 
+/** As a `ref`: focuses an element when it appears, before the next frame, so that no focus is taken from someone who types. */
+export const takeFocus = (element: HTMLElement | null) => element?.focus()
+
 /** The page title. It takes the focus, so that screen readers start there. */
 export function Title({ children }: { children: string }) {
-  const heading = useRef<HTMLHeadingElement>(null)
   useLayoutEffect(() => {
     document.title = `${children} · gatehouse`
-    heading.current?.focus()
   }, [children])
   return (
-    <h1 ref={heading} tabIndex={-1}>
+    <h1 key={children} ref={takeFocus} tabIndex={-1}>
       {children}
     </h1>
   )
@@ -26,10 +27,8 @@ export function Title({ children }: { children: string }) {
 
 /** The title of a step that replaces a previous one. It takes the focus, so that screen readers continue there. */
 export function StepTitle({ children }: { children: string }) {
-  const heading = useRef<HTMLHeadingElement>(null)
-  useLayoutEffect(() => heading.current?.focus(), [])
   return (
-    <h3 ref={heading} tabIndex={-1}>
+    <h3 ref={takeFocus} tabIndex={-1}>
       {children}
     </h3>
   )
@@ -208,14 +207,10 @@ interface SectionProps {
 }
 
 export function Section({ id, title, children, hasFocus = false, aside }: SectionProps) {
-  const heading = useRef<HTMLHeadingElement>(null)
-  useEffect(() => {
-    if (hasFocus) heading.current?.focus()
-  }, [hasFocus])
   return (
     <section class="part" aria-labelledby={id}>
       <div class="heading">
-        <h2 id={id} ref={heading} tabIndex={hasFocus ? -1 : undefined}>
+        <h2 id={id} ref={hasFocus ? takeFocus : null} tabIndex={hasFocus ? -1 : undefined}>
           {title}
         </h2>
         {aside}

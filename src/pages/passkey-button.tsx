@@ -1,5 +1,6 @@
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 import { Outcome, useChange } from './outcome.tsx'
+import { takeFocus } from './parts.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
 import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
@@ -18,11 +19,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Pr
   const change = useChange()
   const { run, isBusy } = change
   const [isCancelled, setCancelled] = useState(false)
-  const button = useRef<HTMLButtonElement>(null)
-  useLayoutEffect(() => {
-    if (isMain) button.current?.focus()
-    return stopAsking
-  }, [])
+  useLayoutEffect(() => stopAsking, [])
 
   async function ask(): Promise<void> {
     setCancelled(false)
@@ -39,7 +36,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Pr
     <div class="passkey">
       <Outcome of={change} />
       <button
-        ref={button}
+        ref={isMain ? takeFocus : null}
         type="button"
         class={isMain ? 'primary' : undefined}
         aria-disabled={isBusy}
