@@ -40,13 +40,8 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** Dialogs that the page closed, not the user: a new dialog covers them, or they were removed. */
-const closed = new WeakSet<HTMLDialogElement>()
-
-function close(dialog: HTMLDialogElement): void {
-  closed.add(dialog)
-  dialog.close()
-}
+/** The result of a dialog that the page closed, not the user: a new dialog covers it, or it was removed. */
+const BY_PAGE = 'by page'
 
 /** Open while mounted. A dialog that was already open returns after it. The browser focuses the first control. */
 export function Dialog({ title, onClose, children }: DialogProps) {
@@ -56,12 +51,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     const own = dialog.current
     const before = document.activeElement
     const below = document.querySelector<HTMLDialogElement>('dialog[open]')
-    if (below) close(below)
+    below?.close(BY_PAGE)
     own?.showModal()
     return () => {
-      if (own) close(own)
+      own?.close(BY_PAGE)
       if (below?.isConnected) {
-        closed.delete(below)
+        below.returnValue = ''
         below.showModal()
       }
       if (before instanceof HTMLElement) before.focus()
@@ -69,7 +64,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   }, [])
   // The close event is late: the dialog can be open again.
   const tell = ({ currentTarget }: { currentTarget: HTMLDialogElement }) => {
-    if (!closed.has(currentTarget) && !currentTarget.open) onClose()
+    if (currentTarget.returnValue !== BY_PAGE && !currentTarget.open) onClose()
   }
   return (
     <dialog ref={dialog} aria-label={title} onClose={tell}>
