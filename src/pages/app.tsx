@@ -271,11 +271,8 @@ function Pages() {
 
 function NotFound() {
   return (
-    <Frame title="Page not found">
+    <Frame title="Page not found" links={{ '/': 'Go to the home page' }}>
       <p>This page doesn't exist. Check the address, or start from the home page.</p>
-      <p class="links">
-        <a href="/">Go to the home page</a>
-      </p>
     </Frame>
   )
 }

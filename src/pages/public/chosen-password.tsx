@@ -54,23 +54,17 @@ export function ResetPassword(props: LinkProps) {
   }
 
   if (next) return next
-  const again = (
-    <p class="links">
-      <a href="/sign-in">Sign in</a>
-      <a href="/forgot-password">Get a new link</a>
-    </p>
-  )
+  const links = { '/sign-in': 'Sign in', '/forgot-password': 'Get a new link' }
   if (!value)
     return (
-      <Frame title={titleOf(loaded.error, 'Choose a new password')}>
+      <Frame title={titleOf(loaded.error, 'Choose a new password')} links={links}>
         <Waiting of={loaded} />
-        {again}
       </Frame>
     )
   const { companyName, companyHandle, email } = value
   return (
     <OtherAccount session={props.session} owner={{ company: companyHandle, email }}>
-      <Frame title="Choose a new password">
+      <Frame title="Choose a new password" links={links}>
         <p>
           For <strong>{email}</strong> at <strong>{companyName}</strong>. We'll sign you out everywhere else
           and withdraw your open invitations. You can send them again from Members.
@@ -79,7 +73,6 @@ export function ResetPassword(props: LinkProps) {
           <Username email={email} />
           <NewPassword label="New password" name="newPassword" hasFocus={TAKES_FOCUS} />
         </Form>
-        {again}
       </Frame>
     </OtherAccount>
   )
@@ -101,11 +94,8 @@ export function AcceptInvitation(props: LinkProps) {
   if (next) return next
   if (!value)
     return (
-      <Frame title={titleOf(loaded.error, 'Your invitation')}>
+      <Frame title={titleOf(loaded.error, 'Your invitation')} links={{ '/sign-in': 'Sign in' }}>
         <Waiting of={loaded} />
-        <p class="links">
-          <a href="/sign-in">Sign in</a>
-        </p>
       </Frame>
     )
   return (

@@ -58,7 +58,6 @@ interface Props {
 function MailWanted({ title, intro, action, what, company, send, children }: Props) {
   const [email, setEmail] = useState(fragment.get('email') ?? '')
   const [isDone, setDone] = useState(false)
-  const toSignIn = <a href="/sign-in">Back to sign-in</a>
   if (isDone)
     return (
       <Frame title="Check your email">
@@ -68,7 +67,7 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
         <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
         <p class="links">
           <LinkButton onClick={() => setDone(false)}>Change the {what}</LinkButton>
-          {toSignIn}
+          <a href="/sign-in">Back to sign-in</a>
         </p>
       </Frame>
     )
@@ -79,7 +78,7 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
     setDone(true)
   }
   return (
-    <Frame title={title}>
+    <Frame title={title} links={{ '/sign-in': 'Back to sign-in' }}>
       {intro && <p>{intro}</p>}
       <Form action={action} onSubmit={ask}>
         {company?.field()}
@@ -92,7 +91,6 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
           value={email}
         />
       </Form>
-      <p class="links">{toSignIn}</p>
     </Frame>
   )
 }

@@ -5,11 +5,13 @@ import { Title } from '../parts.tsx'
 interface Props {
   title: string
   notice?: string | null
+  /** Texts by path, shown last. */
+  links?: Record<`/${string}`, string>
   children: ComponentChildren
 }
 
 /** The layout of pages without a sign-in: a card. */
-export function Frame({ title, notice, children }: Props) {
+export function Frame({ title, notice, links, children }: Props) {
   return (
     <main class="card">
       <p class="brand" translate={false}>
@@ -22,6 +24,15 @@ export function Frame({ title, notice, children }: Props) {
         </p>
       )}
       {children}
+      {links && (
+        <p class="links">
+          {Object.entries(links).map(([path, text]) => (
+            <a key={path} href={path}>
+              {text}
+            </a>
+          ))}
+        </p>
+      )}
     </main>
   )
 }

@@ -92,12 +92,9 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   }
   return (
     <OtherAccount session={session}>
-      <Frame title={TITLE}>
+      <Frame title={TITLE} links={{ '/sign-in': 'Sign in' }}>
         <p>Confirm that the email you registered with is yours. Then you can sign in.</p>
         <Form action="Confirm email" onSubmit={verify} change={change} />
-        <p class="links">
-          <a href="/sign-in">Sign in</a>
-        </p>
       </Frame>
     </OtherAccount>
   )
@@ -111,13 +108,10 @@ export function ConfirmEmail({ session }: LinkProps) {
   const [isDone, setDone] = useState(false)
   if (isDone)
     return (
-      <Frame title="Email changed">
+      <Frame title="Email changed" links={{ '/': session ? 'Continue' : 'Sign in' }}>
         <div class="done" role="status">
           From your next sign-in, use your new email.
         </div>
-        <p class="links">
-          <a href="/">{session ? 'Continue' : 'Sign in'}</a>
-        </p>
       </Frame>
     )
   async function confirm(): Promise<void> {
@@ -126,7 +120,10 @@ export function ConfirmEmail({ session }: LinkProps) {
     setDone(true)
   }
   return (
-    <Frame title={titleOf(loaded.error, 'Confirm your new email')}>
+    <Frame
+      title={titleOf(loaded.error, 'Confirm your new email')}
+      links={{ '/': session ? 'Continue without confirming' : 'Sign in' }}
+    >
       <Waiting of={loaded} />
       {value && (
         <>
@@ -141,9 +138,6 @@ export function ConfirmEmail({ session }: LinkProps) {
           <Form action="Use this email" onSubmit={confirm} />
         </>
       )}
-      <p class="links">
-        <a href="/">{session ? 'Continue without confirming' : 'Sign in'}</a>
-      </p>
     </Frame>
   )
 }

@@ -18,7 +18,7 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
   if (!session || !isAsked || isOf(session, owner)) return <Fragment>{children}</Fragment>
   const { user, accessContext } = session
   return (
-    <Frame title="You're already signed in">
+    <Frame title="You're already signed in" links={{ '/': `Back to ${accessContext.companyName}` }}>
       <p>
         This browser is signed in to <strong>{accessContext.companyName}</strong> as{' '}
         <strong>{user.email}</strong>.
@@ -45,9 +45,6 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
           Continue with the link
         </button>
       </div>
-      <p class="links">
-        <a href="/">Back to {accessContext.companyName}</a>
-      </p>
     </Frame>
   )
 }

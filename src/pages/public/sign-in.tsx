@@ -86,7 +86,11 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
     )
   const byPasskey = <PasskeySignIn isFirst={isPasskeyFirst} onSignedIn={enter} />
   return (
-    <Frame title="Sign in" notice={said}>
+    <Frame
+      title="Sign in"
+      notice={said}
+      links={{ '/forgot-password': 'Forgot your password?', '/register': 'Register a company' }}
+    >
       {isPasskeyFirst && byPasskey}
       <PasswordStep
         company={company}
@@ -105,10 +109,6 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
         }}
       />
       {!isPasskeyFirst && byPasskey}
-      <p class="links">
-        <a href="/forgot-password">Forgot your password?</a>
-        <a href="/register">Register a company</a>
-      </p>
     </Frame>
   )
 }

@@ -38,7 +38,10 @@ export function Undo({ session }: LinkProps) {
   }
   return (
     <OtherAccount session={session} keepsSession>
-      <Frame title={titleOf(change.result?.error, 'Undo a change to your account')}>
+      <Frame
+        title={titleOf(change.result?.error, 'Undo a change to your account')}
+        links={{ '/sign-in': 'Sign in' }}
+      >
         {!token && <Fault>{NO_LINK}</Fault>}
         <p>
           Did we email you about a change that you didn't make? Undoing it restores your previous email,
@@ -58,9 +61,6 @@ export function Undo({ session }: LinkProps) {
         )}
         <p class="quiet">If you made the change, close this page.</p>
         {token && <Form action="Undo the change" onSubmit={undo} change={change} />}
-        <p class="links">
-          <a href="/sign-in">Sign in</a>
-        </p>
       </Frame>
     </OtherAccount>
   )

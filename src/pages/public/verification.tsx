@@ -55,7 +55,7 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
   if (asked)
     return <LinkAwaited account={asked} text="If it isn't confirmed yet, we've emailed a new link to" />
   return (
-    <Frame title={title}>
+    <Frame title={title} links={{ '/sign-in': 'Sign in', '/register': 'Register again' }}>
       <Fault>{why}</Fault>
       <Form
         action="Email me a new link"
@@ -74,10 +74,6 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
           value={fragment.get('email') ?? ''}
         />
       </Form>
-      <p class="links">
-        <a href="/sign-in">Sign in</a>
-        <a href="/register">Register again</a>
-      </p>
     </Frame>
   )
 }
