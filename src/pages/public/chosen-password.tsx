@@ -6,7 +6,7 @@ import { Waiting } from '../queries.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
-import { type LinkProps, titleOf, useLink } from './mailed-links.tsx'
+import { type LinkProps, titleOf, token, useLink } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 import type { Credentials } from './password-step.tsx'
 import { SignIn, useSignIn } from './sign-in.tsx'
@@ -37,10 +37,7 @@ function useEntry({ onSignedIn }: LinkProps) {
 }
 
 export function ResetPassword(props: LinkProps) {
-  const { token, failed, loaded, value } = useLink(
-    'POST /auth/password/reset/preview',
-    'Get a new one below.',
-  )
+  const { failed, loaded, value } = useLink('POST /auth/password/reset/preview', 'Get a new one below.')
   const { enter, next } = useEntry(props)
 
   async function reset({ newPassword: password }: Values): Promise<void> {
@@ -79,7 +76,7 @@ export function ResetPassword(props: LinkProps) {
 }
 
 export function AcceptInvitation(props: LinkProps) {
-  const { token, failed, loaded, value } = useLink(
+  const { failed, loaded, value } = useLink(
     'POST /auth/invitations/preview',
     "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
   )

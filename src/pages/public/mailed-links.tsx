@@ -32,8 +32,11 @@ const TAKEN = 'Someone else in your company already uses this email. Choose a di
 /** The service's text. The compiler compares them. */
 const OF_SERVICE: typeof EMAIL_TAKEN = 'is for an email address that another member already uses'
 
+/** Of the link that was opened. */
+export const token = fragment.get('token') ?? ''
+
 /** Rethrows errors, with messages about the link if its token is at fault. */
-export function explain(token: string, advice: string, taken = TAKEN) {
+export function explain(advice: string, taken = TAKEN) {
   return (error: unknown): never => {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
     const isTaken = error.fields['token'] === OF_SERVICE
@@ -56,10 +59,9 @@ type Preview =
 
 /** What a link is about, or why it does not work. */
 export function useLink<Route extends Preview>(route: Route, advice: string) {
-  const [token] = useState(fragment.get('token') ?? '')
-  const failed = explain(token, advice)
+  const failed = explain(advice)
   const loaded = useQuery<Answer<Route>>({
-    queryKey: [route, token],
+    queryKey: [route],
     queryFn: () => call<Preview>(route, { body: { token } }).catch(failed),
     staleTime: Infinity,
   })
@@ -69,13 +71,12 @@ export function useLink<Route extends Preview>(route: Route, advice: string) {
     const company = 'companyHandle' in data ? data.companyHandle : null
     keep({ ...(company && { company }), email: data.email })
   }, [data])
-  return { token, failed, loaded, value: data }
+  return { failed, loaded, value: data }
 }
 
 const TITLE = 'Confirm your email'
 
 export function VerifyEmail({ session, onSignedIn }: LinkProps) {
-  const [token] = useState(fragment.get('token') ?? '')
   const [verified, setVerified] = useState<Company | null>(null)
   const change = useChange()
   const fault = change.result?.error
@@ -84,7 +85,7 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   if (!token || (fault && [DEAD, UNUSABLE].includes(fault.code)))
     return <LinkWanted title={titleOf(fault, TITLE)} why={fault?.message ?? NO_LINK} />
   async function verify(): Promise<void> {
-    const failed = explain(token, "If you've already confirmed your email, sign in. If not, get a new link.")
+    const failed = explain("If you've already confirmed your email, sign in. If not, get a new link.")
     const answer = await call('POST /auth/verify-email', { body: { token } }).catch(failed)
     const { companyId: id, companyHandle: handle, email } = answer
     fragment.set('email', email)
@@ -101,7 +102,7 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
 }
 
 export function ConfirmEmail({ session }: LinkProps) {
-  const { token, failed, loaded, value } = useLink(
+  const { failed, loaded, value } = useLink(
     'POST /auth/email/confirm/preview',
     'Request the change again under Account.',
   )

@@ -7,12 +7,12 @@ import { fragment } from '../router.ts'
 import type { Answer } from '../routes.ts'
 import { ADMIN } from '../words.ts'
 import { Frame } from './frame.tsx'
-import { explain, type LinkProps, NO_LINK, titleOf } from './mailed-links.tsx'
+import { explain, type LinkProps, NO_LINK, titleOf, token } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 
 /** Undoes a first second factor or a new email. Anyone can write a link that names an account: the token decides. */
 export function Undo({ session }: LinkProps) {
-  const { token = '', company, email } = Object.fromEntries(fragment)
+  const { company, email } = Object.fromEntries(fragment)
   const change = useChange()
   const [undone, setUndone] = useState<Answer<'POST /auth/undo'> | null>(null)
   if (undone !== null)
@@ -30,7 +30,6 @@ export function Undo({ session }: LinkProps) {
     )
   async function undo(): Promise<void> {
     const failed = explain(
-      token,
       `If someone else still has access to your account, contact ${ADMIN}.`,
       `Someone else in your company already uses this email. Contact ${ADMIN}.`,
     )
