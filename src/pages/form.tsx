@@ -47,6 +47,9 @@ interface FieldProps {
   onInput?: (value: string) => void
 }
 
+/** The props of the usual email field. */
+export const EMAIL = { label: 'Email', name: 'email', type: 'email', autoComplete: 'username' } as const
+
 export function Field(props: FieldProps) {
   const { label, name, type = 'text', autoComplete = 'off', value, hint, isOptional = false } = props
   const error = useContext(Faults)[name]

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
+import { EMAIL, Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
@@ -83,9 +83,7 @@ function MailWanted({ title, intro, action, what, company, send, children }: Pro
       <Form action={action} onSubmit={ask}>
         {company?.field()}
         <Field
-          label="Email"
-          name="email"
-          type="email"
+          {...EMAIL}
           autoComplete={company ? 'username' : 'email'}
           hasFocus={TAKES_FOCUS && !company?.isMissing}
           value={email}

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { Field, Form, TAKES_FOCUS } from '../form.tsx'
+import { EMAIL, Field, Form, TAKES_FOCUS } from '../form.tsx'
 import type { Company } from '../remembered.ts'
 import type { Body } from '../routes.ts'
 import { useCompany } from './company-field.tsx'
@@ -38,9 +38,7 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
     >
       {company.field(!isSecond)}
       <Field
-        label="Email"
-        name="email"
-        type="email"
+        {...EMAIL}
         // The browser offers passkeys here, too.
         autoComplete="username webauthn"
         value={typed.email}

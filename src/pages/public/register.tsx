@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, NewPassword, TAKES_FOCUS, type Values } from '../form.tsx'
+import { EMAIL, Field, Form, NewPassword, TAKES_FOCUS, type Values } from '../form.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
@@ -33,14 +33,7 @@ export function Register() {
           hasFocus={TAKES_FOCUS && !typed}
         />
         <Field label="Your name" name="name" autoComplete="name" value={typed?.name} />
-        <Field
-          label="Your email"
-          name="email"
-          type="email"
-          autoComplete="username"
-          value={typed?.email}
-          hasFocus={TAKES_FOCUS && typed !== null}
-        />
+        <Field {...EMAIL} label="Your email" value={typed?.email} hasFocus={TAKES_FOCUS && typed !== null} />
         <NewPassword label="Password" name="password" value={typed?.password} />
       </Form>
       <p class="links">

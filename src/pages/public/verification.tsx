@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { EMAIL, Field, Form } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { Fault } from '../queries.tsx'
 import { fragment } from '../router.ts'
@@ -66,13 +66,7 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
         }}
       >
         {company.field()}
-        <Field
-          label="Email"
-          name="email"
-          type="email"
-          autoComplete="username"
-          value={fragment.get('email') ?? ''}
-        />
+        <Field {...EMAIL} value={fragment.get('email') ?? ''} />
       </Form>
     </Frame>
   )
