@@ -3,7 +3,6 @@ import { call } from '../api.ts'
 import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
 import { Fact, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
-import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
 import { type LinkProps, titleOf, token, useLink } from './mailed-links.tsx'
@@ -14,11 +13,7 @@ import { SignIn, useSignIn } from './sign-in.tsx'
 /** Links to reset a password or accept an invitation. The user is then signed in with the new password. */
 
 function useEntry({ onSignedIn }: LinkProps) {
-  const { givePassword, secondStep } = useSignIn(async (session, byRecoveryCode) => {
-    const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
-    rememberCompany({ id, handle, name })
-    await onSignedIn(session, byRecoveryCode)
-  })
+  const { givePassword, secondStep } = useSignIn(onSignedIn)
   const [done, setDone] = useState('')
   const [ended, setEnded] = useState<{ why: string | null } | null>(null)
   async function enter(credentials: Credentials, what: string): Promise<void> {
@@ -40,16 +35,6 @@ export function ResetPassword(props: LinkProps) {
   const { failed, loaded, value } = useLink('POST /auth/password/reset/preview', 'Get a new one below.')
   const { enter, next } = useEntry(props)
 
-  async function reset({ newPassword: password }: Values): Promise<void> {
-    await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(failed)
-    if (!value) return
-    const { companyHandle: company, email } = value
-    await enter(
-      { ...(company && { company }), email, password },
-      'Your password was changed, and you were signed out everywhere else.',
-    )
-  }
-
   if (next) return next
   const links = { '/sign-in': 'Sign in', '/forgot-password': 'Get a new link' }
   if (!value)
@@ -58,9 +43,16 @@ export function ResetPassword(props: LinkProps) {
         <Waiting of={loaded} />
       </Frame>
     )
-  const { companyName, companyHandle, email } = value
+  const { companyName, companyHandle: company, email } = value
+  async function reset({ newPassword: password }: Values): Promise<void> {
+    await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(failed)
+    await enter(
+      { ...(company && { company }), email, password },
+      'Your password was changed, and you were signed out everywhere else.',
+    )
+  }
   return (
-    <OtherAccount session={props.session} owner={{ company: companyHandle, email }}>
+    <OtherAccount session={props.session} owner={{ company, email }}>
       <Frame title="Choose a new password" links={links}>
         <p>
           For <strong>{email}</strong> at <strong>{companyName}</strong>. We'll sign you out everywhere else

@@ -11,13 +11,19 @@ import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
 
 /** The steps after the password: a session, or a second factor. */
-export function useSignIn(onSignedIn: OnSignedIn) {
+export function useSignIn(onSignedIn: OnSignedIn, isRemembered = true) {
   const [asked, setAsked] = useState<Challenge | null>(null)
+
+  async function enter(session: Session, byRecoveryCode = false): Promise<void> {
+    const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
+    if (isRemembered) rememberCompany({ id, handle, name })
+    await onSignedIn(session, byRecoveryCode)
+  }
 
   /** @throws ApiError */
   async function givePassword(body: Credentials): Promise<void> {
     try {
-      await onSignedIn(await call('POST /auth/login', { body, headers: COOKIE_MODE }))
+      await enter(await call('POST /auth/login', { body, headers: COOKIE_MODE }))
     } catch (error) {
       if (!(error instanceof ApiError && error.challenge)) throw error
       setAsked(error.challenge)
@@ -25,7 +31,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   }
   async function giveFactor(body: SecondProof): Promise<void> {
     const session = await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE })
-    await onSignedIn(session, body.method === 'recovery_code')
+    await enter(session, body.method === 'recovery_code')
   }
 
   /** Null unless a second factor is required. `notice` says what was done before. */
@@ -47,7 +53,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
       </Frame>
     )
   }
-  return { givePassword, secondStep }
+  return { enter, givePassword, secondStep }
 }
 
 interface Props {
@@ -64,14 +70,8 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
   const [unverified, setUnverified] = useState<Omit<Credentials, 'password'> | null>(null)
   const [isRemembered, setRemembered] = useState(true)
-  const { givePassword, secondStep } = useSignIn(enter)
+  const { enter, givePassword, secondStep } = useSignIn(onSignedIn, isRemembered)
   const isPasskeyFirst = passkeyMark.isSet()
-
-  async function enter(session: Session, byRecoveryCode = false): Promise<void> {
-    const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
-    if (isRemembered) rememberCompany({ id, handle, name })
-    await onSignedIn(session, byRecoveryCode)
-  }
 
   const second = secondStep(setSaid)
   if (second) return second
