@@ -3,24 +3,19 @@ import { useLocation } from 'preact-iso/router'
 /** The query, and the fragments of emailed links. preact-iso handles the paths. */
 
 /** State of a page that the query keeps, so that Back and copied links restore it. */
-export function useQuery(): [
-  query: Record<string, string>,
-  change: (changed: Record<string, string>) => void,
-] {
+export function useQuery() {
   const { path, query, route } = useLocation()
-  return [
-    query,
-    (changed) => {
-      // Keep what a concurrent change has set, and ignore changes from a page that was left.
-      if (location.pathname.replace(/(?<=.)\/+$/, '') !== path) return
-      const next = new URLSearchParams({
-        ...Object.fromEntries(new URLSearchParams(location.search)),
-        ...changed,
-      })
-      for (const [name, value] of [...next]) if (value === '') next.delete(name)
-      route(next.size > 0 ? `${path}?${next}` : path, true)
-    },
-  ]
+  function change(changed: Record<string, string>): void {
+    // Keep what a concurrent change has set, and ignore changes from a page that was left.
+    if (location.pathname.replace(/(?<=.)\/+$/, '') !== path) return
+    const next = new URLSearchParams(location.search)
+    for (const [name, value] of Object.entries(changed)) {
+      if (value === '') next.delete(name)
+      else next.set(name, value)
+    }
+    route(next.size > 0 ? `${path}?${next}` : path, true)
+  }
+  return [query, change] as const
 }
 
 /** These are not secret, so the history entry keeps them for a reload. */
