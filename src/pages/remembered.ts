@@ -9,19 +9,21 @@ export interface Company {
 
 const COMPANY = 'gatehouse.company'
 
-function read(key: string): string | null {
+type Kind = 'localStorage' | 'sessionStorage'
+
+function read(key: string, kind: Kind = 'localStorage'): string | null {
   try {
-    return localStorage.getItem(key)
+    return globalThis[kind].getItem(key)
   } catch {
     // Storage is blocked: assume that marks are set.
     return ''
   }
 }
 
-function write(key: string, value: string | null): void {
+function write(key: string, value: string | null, kind: Kind = 'localStorage'): void {
   try {
-    if (value === null) localStorage.removeItem(key)
-    else localStorage.setItem(key, value)
+    if (value === null) globalThis[kind].removeItem(key)
+    else globalThis[kind].setItem(key, value)
   } catch {
     // Storage is blocked: the user enters it again.
   }
@@ -43,10 +45,10 @@ export function rememberCompany(company: (Company & { id: string }) | null): voi
 }
 
 /** Marks grant no access. Without the sign-in mark, the pages do not request the session. */
-function mark(key: string) {
+function mark(key: string, kind?: Kind) {
   return {
-    isSet: () => read(key) !== null,
-    set: (isSet: boolean) => write(key, isSet ? String(Date.now()) : null),
+    isSet: () => read(key, kind) !== null,
+    set: (isSet: boolean) => write(key, isSet ? String(Date.now()) : null, kind),
     setAt: () => Number(read(key)) || 0,
   }
 }
@@ -54,3 +56,5 @@ function mark(key: string) {
 export const signedInMark = mark('gatehouse.signed-in')
 /** This device has a passkey of someone who signs in here. */
 export const passkeyMark = mark('gatehouse.passkey')
+/** This tab has reloaded a page whose files did not load. */
+export const reloadedMark = mark('gatehouse.reloaded', 'sessionStorage')

@@ -4,30 +4,20 @@
  */
 
 import { HOME_PATHS, SIGNED_IN_PAGES } from './paths.ts'
-import { signedInMark } from './remembered.ts'
+import { reloadedMark, signedInMark } from './remembered.ts'
 
 const isBehindSignIn = [...HOME_PATHS, ...Object.keys(SIGNED_IN_PAGES)].includes(location.pathname)
 document.documentElement.classList.toggle('known', isBehindSignIn && signedInMark.isSet())
 
-const RELOADED = 'gatehouse.reloaded'
-const storage = openStorage()
-// Without storage, the page would reload in a loop.
-const isSecondTime = storage === null || storage.getItem(RELOADED) !== null
+// Without storage, the mark counts as set, because the page would reload in a loop.
+const isSecondTime = reloadedMark.isSet()
 let hasFailed = false
-
-function openStorage(): Storage | null {
-  try {
-    return sessionStorage
-  } catch {
-    return null
-  }
-}
 
 // Neither event bubbles, and a file's "load" does not reach the window.
 document.addEventListener('error', ({ target }) => isOurs(target) && fail(), { capture: true })
 document.addEventListener('load', ({ target }) => isApplication(target) && begin(), { capture: true })
 // Fires after all files. A failed stylesheet can be reported after the application has started.
-addEventListener('load', () => hasFailed || storage?.removeItem(RELOADED))
+addEventListener('load', () => hasFailed || reloadedMark.set(false))
 
 /** Browser extensions add their own files. */
 function isOurs(target: EventTarget | null): boolean {
@@ -49,7 +39,7 @@ function fail(): void {
   if (hasFailed) return
   hasFailed = true
   if (!isSecondTime && navigator.onLine) {
-    storage?.setItem(RELOADED, 'yes')
+    reloadedMark.set(true)
     location.reload()
   } else if (document.readyState === 'loading') addEventListener('DOMContentLoaded', say)
   else say()
