@@ -1,10 +1,10 @@
 import type { ComponentChild } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks'
 import { LocationProvider, useLocation } from 'preact-iso/router'
 import { ApiError, call, session as sessionEvents } from './api.ts'
 import { isExpired, noteExpiry } from './expiry.ts'
 import { LeaveDialog, leave } from './leaving.tsx'
-import { Boundary } from './parts.tsx'
+import { Title } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
 import { expectCookie } from './public/cookie-session.ts'
@@ -59,15 +59,24 @@ function openTabs(): BroadcastChannel | null {
 }
 
 export function App() {
+  const [crash] = useErrorBoundary((error) => console.error(error))
+  if (crash)
+    return (
+      <main class="card">
+        <Title>Something went wrong on our side</Title>
+        <p>This page stopped working. Everything you saved is safe.</p>
+        <button type="button" class="primary" onClick={() => location.reload()}>
+          Reload the page
+        </button>
+      </main>
+    )
   return (
-    <Boundary>
-      <Sharing>
-        <LocationProvider>
-          <Pages />
-          <LeaveDialog />
-        </LocationProvider>
-      </Sharing>
-    </Boundary>
+    <Sharing>
+      <LocationProvider>
+        <Pages />
+        <LeaveDialog />
+      </LocationProvider>
+    </Sharing>
   )
 }
 

@@ -1,4 +1,4 @@
-import { Component, type ComponentChildren } from 'preact'
+import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 /** A button that looks like a link. */
@@ -213,27 +213,4 @@ export function Section({ id, title, children, hasFocus = false, aside }: Sectio
       {children}
     </section>
   )
-}
-
-/** Replaces a page that crashed. */
-export class Boundary extends Component<{ children: ComponentChildren }, { hasFailed: boolean }> {
-  override state = { hasFailed: false }
-
-  override componentDidCatch(error: unknown): void {
-    console.error(error)
-    this.setState({ hasFailed: true })
-  }
-
-  override render() {
-    if (!this.state.hasFailed) return this.props.children
-    return (
-      <main class="card">
-        <Title>Something went wrong on our side</Title>
-        <p>This page stopped working. Everything you saved is safe.</p>
-        <button type="button" class="primary" onClick={() => location.reload()}>
-          Reload the page
-        </button>
-      </main>
-    )
-  }
 }
