@@ -3,7 +3,7 @@ import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks'
 import { LocationProvider, useLocation } from 'preact-iso/router'
 import { ApiError, call, session as sessionEvents } from './api.ts'
 import { isExpired, noteExpiry } from './expiry.ts'
-import { LeaveDialog, leave } from './leaving.tsx'
+import { leave } from './leaving.tsx'
 import { Title } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
@@ -74,7 +74,6 @@ export function App() {
     <Sharing>
       <LocationProvider>
         <Pages />
-        <LeaveDialog />
       </LocationProvider>
     </Sharing>
   )

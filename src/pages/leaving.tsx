@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 import { Dialog } from './parts.tsx'
 
 /** Asks before leaving a page that shows a secret once. The router cannot block navigation, so this runs first. */
@@ -24,15 +24,6 @@ export function useLoss(loss: string | null): void {
       removeEventListener('beforeunload', warn)
     }
   }, [loss])
-}
-
-/** Whether the page has something to lose. */
-export function useIsLosing(): boolean {
-  const [isLosing, setLosing] = useState(false)
-  useLayoutEffect(() => {
-    tell = setLosing
-  }, [])
-  return isLosing
 }
 
 // Runs before the router's listeners, which are added when it renders.
@@ -64,21 +55,23 @@ export function leave(act: () => void): void {
   else ask(act)
 }
 
-export function LeaveDialog() {
+/** Whether the page has something to lose, and the dialog that asks. */
+export function useLeaving() {
+  const [isLosing, setLosing] = useState(false)
   const [go, setGo] = useState<(() => void) | null>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
+    tell = setLosing
     ask = (act) => setGo(() => act)
   }, [])
 
-  if (!go) return null
   const stay = () => setGo(null)
   function confirm(): void {
-    setGo(null)
+    stay()
     losses = []
     tell(false)
     go?.()
   }
-  return (
+  const dialog = go && (
     <Dialog title="Leave this page?" onClose={stay}>
       <p>{losses.at(-1)?.loss}</p>
       <div class="choices">
@@ -91,4 +84,5 @@ export function LeaveDialog() {
       </div>
     </Dialog>
   )
+  return { isLosing, dialog }
 }

@@ -1,6 +1,6 @@
 import type { ComponentChild } from 'preact'
 import { useRef } from 'preact/hooks'
-import { useIsLosing } from '../leaving.tsx'
+import { useLeaving } from '../leaving.tsx'
 import { Title } from '../parts.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import { Fault, Sharing } from '../queries.tsx'
@@ -36,7 +36,7 @@ interface Props extends PageProps {
 export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...props }: Props) {
   const { session } = props
   const shown = useRef<keyof typeof PAGES | 'enrolment' | 'denied'>(path)
-  const isLosing = useIsLosing()
+  const { isLosing, dialog } = useLeaving()
   // A change of the role or the policy does not take away what a page shows only once.
   if (!isLosing || shown.current === 'enrolment')
     shown.current = mustEnroll ? 'enrolment' : mayOpen(SIGNED_IN_PAGES[path], session) ? path : 'denied'
@@ -55,6 +55,7 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
           )}
         </CodesFirst>
         <ProofDialog email={session.user.email} />
+        {dialog}
       </Shell>
     </Sharing>
   )
