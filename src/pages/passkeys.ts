@@ -35,15 +35,13 @@ export async function makePasskey(options: object): Promise<Attestation | null> 
   return toJson(await navigator.credentials.create({ publicKey, signal: begin() }).catch(explain))
 }
 
-/** Opens the browser's passkey dialog. Null if the user cancels or the request times out. @throws ApiError */
-export const askForPasskey = (options: object) => request(options, 'optional')
-
-/** Offers passkeys in the email field until the user chooses one. Null if the offer is stopped. @throws ApiError */
-export const offerPasskeys = (options: object) => request(options, 'conditional')
-
-async function request(
+/**
+ * Opens the browser's passkey dialog, or with `conditional`, offers passkeys in the email field. Null if the user cancels, the
+ * request times out, or the offer is stopped. @throws ApiError
+ */
+export async function askForPasskey(
   options: object,
-  mediation: CredentialMediationRequirement,
+  mediation: 'optional' | 'conditional' = 'optional',
 ): Promise<Assertion | null> {
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
     options as PublicKeyCredentialRequestOptionsJSON,

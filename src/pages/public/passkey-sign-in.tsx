@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Outcome, useChange } from '../outcome.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
-import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
+import { askForPasskey, canOfferPasskeys, canUsePasskeys } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
 import type { PasskeyProof } from '../routes.ts'
 import { COOKIE_MODE, type OnSignedIn } from './cookie-session.ts'
@@ -70,7 +70,7 @@ function useOffer(onChosen: (proof: PasskeyProof) => Promise<void>, isActive: bo
       if (!(await canOfferPasskeys())) return
       const { challenge, passkeyOptions } = await begin()
       if (isOver) return
-      const response = await offerPasskeys(passkeyOptions)
+      const response = await askForPasskey(passkeyOptions, 'conditional')
       if (!response) return
       await current.current({ challenge, response })
       // If it was refused, the user can choose a different passkey.
