@@ -205,15 +205,12 @@ export function Form(props: FormProps) {
     const missing = [...form.current.querySelectorAll<HTMLInputElement>(':required')].filter(
       ({ value }) => !value.trim(),
     )
-    if (missing.length > 0) {
-      throw invalid(Object.fromEntries(missing.map(({ name }) => [name, MISSING])))
-    }
+    if (missing.length > 0) throw invalid(Object.fromEntries(missing.map(({ name }) => [name, MISSING])))
     return await onSubmit(values)
   }
 
   const fields = result?.error?.fields ?? {}
-  const names = new Set([...(form.current?.elements ?? [])].map((element) => element.getAttribute('name')))
-  const isAtField = Object.keys(fields).some((name) => names.has(name))
+  const isAtField = Object.keys(fields).some((name) => form.current?.elements.namedItem(name))
   return (
     <>
       <form key={turn} ref={form} onSubmit={submit} noValidate>

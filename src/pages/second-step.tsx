@@ -67,7 +67,9 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       if (error.fields['challenge']) return onDead(EXPIRED)
-      if (!isWrong(error)) throw error
+      const isWrong =
+        error.code === 'invalid_second_factor' || 'code' in error.fields || 'response' in error.fields
+      if (!isWrong) throw error
       tries.current += 1
       if (tries.current >= MAX_TRIES) return onDead(TOO_MANY)
       const fields = proof.method === 'passkey' ? {} : { code: 'is wrong or was already used' }
@@ -120,8 +122,4 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
       </p>
     </>
   )
-}
-
-function isWrong({ code, fields }: ApiError): boolean {
-  return code === 'invalid_second_factor' || 'code' in fields || 'response' in fields
 }

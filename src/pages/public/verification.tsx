@@ -12,10 +12,6 @@ import { Frame } from './frame.tsx'
 
 type Account = Body<'POST /auth/verify-email/resend'>
 
-async function mailLink(body: Account): Promise<void> {
-  await call('POST /auth/verify-email/resend', { body })
-}
-
 interface AwaitedProps {
   account: Account
   title?: string
@@ -36,7 +32,7 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack,
         action="Send again"
         isSecond
         onSubmit={async () => {
-          await mailLink(account)
+          await call('POST /auth/verify-email/resend', { body: account })
           return 'Sent again. We send at most three emails per hour, so check your spam folder too.'
         }}
       />
@@ -60,9 +56,9 @@ export function LinkWanted({ title, why }: { title: string; why: string }) {
       <Form
         action="Email me a new link"
         onSubmit={async (values) => {
-          const account = { ...company.read(values), email: values.email.trim() }
-          await mailLink(account)
-          setAsked(account)
+          const body = { ...company.read(values), email: values.email.trim() }
+          await call('POST /auth/verify-email/resend', { body })
+          setAsked(body)
         }}
       >
         {company.field()}
