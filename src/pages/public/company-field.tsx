@@ -9,25 +9,15 @@ const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** The company in a request: its ID if known, or else its handle. */
 type Named = { companyId: string } | { company: string }
 
-function toNamed({ id, handle }: Omit<Company, 'name'>): Named {
-  return id ? { companyId: id } : { company: handle ?? '' }
+function toNamed(text: string): Named {
+  return ID.test(text) ? { companyId: text } : { company: text.toLowerCase() }
 }
 
-function readTyped(text: string): Named {
-  const typed = text.trim()
-  return ID.test(typed) ? { companyId: typed } : { company: typed.toLowerCase() }
-}
-
-interface Options {
-  /** Restores what the user typed before. */
-  typed?: string | undefined
-  /** The text before its name. */
-  at?: string
-}
-
-/** The company of a form: from a link, remembered, or typed. */
-export function useCompany(given: Company | null, { typed = '', at = 'Signing in to' }: Options = {}) {
+/** The company of a form: from a link, remembered, or typed. `at` is the text before its name. */
+export function useCompany(at: string, given: Company | null = null) {
   const linked = fragment.get('company') ?? ''
+  /** The last input that was read, which a form restores when it appears again. */
+  const [typed, setTyped] = useState('')
   const [known, setKnown] = useState<Company | null>(() => given ?? remembered(linked))
   const [isForgotten, setForgotten] = useState(false)
   const isMissing = !known && !typed && !linked
@@ -39,10 +29,19 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
     setForgotten(true)
   }
 
+  function read(values: Values): Named {
+    if (known) return toNamed(known.id ?? known.handle ?? '')
+    const company = values.company.trim()
+    setTyped(company)
+    setForgotten(false)
+    return toNamed(company)
+  }
+
   return {
     known,
+    typed,
     isMissing,
-    read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
+    read,
     field: (isFirst = true) =>
       known ? (
         <p class="chosen">

@@ -10,21 +10,19 @@ import { Frame } from './frame.tsx'
 /** For a forgotten password or company. The response does not reveal accounts, so the page repeats the input. */
 
 export function ForgotPassword() {
-  const [typed, setTyped] = useState('')
-  const company = useCompany(null, { typed, at: 'Account at' })
+  const company = useCompany('Account at')
   return (
     <MailWanted
       title="Reset your password"
       action="Email me a link"
       what="company or email"
       company={company}
-      send={async (values, email) => {
-        await call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
-        setTyped(values.company.trim())
-      }}
+      send={(values, email) =>
+        call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
+      }
     >
-      has an account at <strong>{company.known?.name ?? typed}</strong>, we've emailed you a link to choose a
-      new password. The link works for one hour.
+      has an account at <strong>{company.known?.name ?? company.typed}</strong>, we've emailed you a link to
+      choose a new password. The link works for one hour.
     </MailWanted>
   )
 }

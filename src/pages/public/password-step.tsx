@@ -1,47 +1,42 @@
 import { useState } from 'preact/hooks'
 import { EMAIL, Field, Form, TAKES_FOCUS } from '../form.tsx'
-import type { Company } from '../remembered.ts'
 import type { Body } from '../routes.ts'
-import { useCompany } from './company-field.tsx'
+import type { useCompany } from './company-field.tsx'
 
 export type Credentials = Body<'POST /auth/login'>
 
 interface Props {
-  /** From a link that was just opened. */
-  company: Company | null
+  company: ReturnType<typeof useCompany>
   /** Restores what the user typed before. */
-  typed: { company: string; email: string }
+  email: string
   /** Applies to passkey sign-ins too. */
   isRemembered: boolean
   onRemember: (isRemembered: boolean) => void
   /** The passkey comes first. */
   isSecond: boolean
-  give: (credentials: Credentials, typed: Props['typed']) => Promise<void>
+  give: (credentials: Credentials) => Promise<void>
 }
 
-export function PasswordStep({ company: given, typed, isRemembered, onRemember, isSecond, give }: Props) {
-  const company = useCompany(given, { typed: typed.company })
+export function PasswordStep({ company, email, isRemembered, onRemember, isSecond, give }: Props) {
   // Focus the first field that is not filled in.
   const [first] = useState(() => {
     if (isSecond || company.isMissing || !TAKES_FOCUS) return null
-    return typed.email ? 'password' : 'email'
+    return email ? 'password' : 'email'
   })
   return (
     <Form
       action="Sign in"
       isSecond={isSecond}
-      onSubmit={(values) => {
-        const email = values.email.trim()
-        const credentials = { ...company.read(values), email, password: values.password }
-        return give(credentials, { company: values.company, email })
-      }}
+      onSubmit={(values) =>
+        give({ ...company.read(values), email: values.email.trim(), password: values.password })
+      }
     >
       {company.field(!isSecond)}
       <Field
         {...EMAIL}
         // The browser offers passkeys here, too.
         autoComplete="username webauthn"
-        value={typed.email}
+        value={email}
         hasFocus={first === 'email'}
       />
       <Field

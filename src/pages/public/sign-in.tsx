@@ -4,6 +4,7 @@ import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import type { Session } from '../routes.ts'
 import { type SecondProof, SecondStep } from '../second-step.tsx'
+import { useCompany } from './company-field.tsx'
 import { COOKIE_MODE, type OnSignedIn } from './cookie-session.ts'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
@@ -65,9 +66,10 @@ interface Props {
 }
 
 /** Sign-in by password and second factor, or by passkey. The passkey comes first on devices that have one. */
-export function SignIn({ notice, company = null, onSignedIn }: Props) {
+export function SignIn({ notice, company: given = null, onSignedIn }: Props) {
   const [said, setSaid] = useState(notice)
-  const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
+  const company = useCompany('Signing in to', given)
+  const [email, setEmail] = useState(fragment.get('email') ?? '')
   const [unverified, setUnverified] = useState<Omit<Credentials, 'password'> | null>(null)
   const [isRemembered, setRemembered] = useState(true)
   const { enter, givePassword, secondStep } = useSignIn(onSignedIn, isRemembered)
@@ -94,12 +96,12 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
       {isPasskeyFirst && byPasskey}
       <PasswordStep
         company={company}
-        typed={typed}
+        email={email}
         isRemembered={isRemembered}
         onRemember={setRemembered}
         isSecond={isPasskeyFirst}
-        give={async (credentials, given) => {
-          setTyped(given)
+        give={async (credentials) => {
+          setEmail(credentials.email)
           await givePassword(credentials).catch((error: unknown) => {
             if (!(error instanceof ApiError && error.code === 'email_not_verified')) throw error
             const { password: _, ...account } = credentials

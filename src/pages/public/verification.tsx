@@ -47,7 +47,7 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack,
 /** Shown for a link that does not work. */
 export function LinkWanted({ title, why }: { title: string; why: string }) {
   const [asked, setAsked] = useState<Account | null>(null)
-  const company = useCompany(null, { at: 'Account at' })
+  const company = useCompany('Account at')
   if (asked)
     return <LinkAwaited account={asked} text="If it isn't confirmed yet, we've emailed a new link to" />
   return (
