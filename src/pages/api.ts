@@ -62,13 +62,11 @@ export type Loose<Value> = Value extends object
 /** The options of a call, which can be left out if all of them are optional. */
 type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
   (Name extends `${string}/:id${string}` ? { id: string } : unknown) &
-  (Body<Name> extends infer Content
-    ? undefined extends Content
-      ? unknown
-      : null extends Content
-        ? { body?: Loose<Content> }
-        : { body: Loose<Content> }
-    : never) &
+  (undefined extends Body<Name>
+    ? unknown
+    : null extends Body<Name>
+      ? { body?: Loose<Body<Name>> }
+      : { body: Loose<Body<Name>> }) &
   (undefined extends Query<Name> ? unknown : { query?: Loose<Query<Name>> })
 export type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
 
