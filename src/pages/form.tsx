@@ -174,18 +174,17 @@ interface FormProps {
 const EMPTY = Object.fromEntries(Object.keys(ASKED).map((name) => [name, ''])) as unknown as Values
 
 /** Shows errors at their fields, or above the form, and moves the focus there. Dangerous forms start at Cancel. */
-export function Form(props: FormProps) {
-  const {
-    action,
-    children,
-    onSubmit,
-    change,
-    progress = 'One moment…',
-    isDanger = false,
-    isSecond = false,
-    onCancel,
-    cancel = 'Cancel',
-  } = props
+export function Form({
+  action,
+  children,
+  onSubmit,
+  change,
+  progress = 'One moment…',
+  isDanger = false,
+  isSecond = false,
+  onCancel,
+  cancel = 'Cancel',
+}: FormProps) {
   const form = useRef<HTMLFormElement>(null)
   const own = useChange()
   const { run, isBusy, result, turn } = change ?? own
