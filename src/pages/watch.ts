@@ -15,7 +15,7 @@ let hasFailed = false
 
 // Neither event bubbles, and a file's "load" does not reach the window.
 document.addEventListener('error', ({ target }) => isOurs(target) && fail(), { capture: true })
-document.addEventListener('load', ({ target }) => isApplication(target) && begin(), { capture: true })
+document.addEventListener('load', ({ target }) => begin(target), { capture: true })
 // Fires after all files. A failed stylesheet can be reported after the application has started.
 addEventListener('load', () => hasFailed || reloadedMark.set(false))
 
@@ -26,13 +26,10 @@ function isOurs(target: EventTarget | null): boolean {
   return url.startsWith(`${location.origin}/assets/`)
 }
 
-function isApplication(target: EventTarget | null): boolean {
-  return isOurs(target) && target instanceof HTMLScriptElement && target.type === 'module'
-}
-
-/** The application has run, unless this browser cannot run it. */
-function begin(): void {
-  if (document.getElementById('app')?.className !== 'begun') fail()
+/** Once its file has loaded, the application has run, unless this browser cannot run it. */
+function begin(target: EventTarget | null): void {
+  const isApplication = isOurs(target) && target instanceof HTMLScriptElement && target.type === 'module'
+  if (isApplication && document.getElementById('app')?.className !== 'begun') fail()
 }
 
 function fail(): void {
