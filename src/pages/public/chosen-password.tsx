@@ -15,20 +15,18 @@ import { SignIn, useSignIn } from './sign-in.tsx'
 function useEntry({ onSignedIn }: LinkProps) {
   const { givePassword, secondStep } = useSignIn(onSignedIn)
   const [done, setDone] = useState('')
-  const [ended, setEnded] = useState<{ why: string | null } | null>(null)
+  const [notice, setNotice] = useState<string | null>(null)
   async function enter(credentials: Credentials, what: string): Promise<void> {
     setDone(what)
     fragment.set('email', credentials.email)
     fragment.set('company', credentials.companyId ?? credentials.company ?? '')
-    await givePassword(credentials).catch(() => setEnded({ why: null }))
+    await givePassword(credentials).catch(() => setNotice(`${what} Sign in.`))
   }
-  return {
-    enter,
-    /** Replaces the page once the password is set. */
-    next:
-      secondStep((why) => setEnded({ why }), done) ??
-      (ended && <SignIn notice={ended.why ?? `${done} Sign in.`} onSignedIn={onSignedIn} />),
-  }
+  /** Replaces the page once the password is set. */
+  const next =
+    secondStep((why) => setNotice(why ?? `${done} Sign in.`), done) ??
+    (notice && <SignIn notice={notice} onSignedIn={onSignedIn} />)
+  return { enter, next }
 }
 
 export function ResetPassword(props: LinkProps) {
