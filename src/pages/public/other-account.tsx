@@ -1,4 +1,4 @@
-import { type ComponentChildren, Fragment } from 'preact'
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Session } from '../routes.ts'
 import { Frame } from './frame.tsx'
@@ -15,13 +15,14 @@ interface Props {
 /** Asks before a link acts in a browser where someone else is signed in. */
 export function OtherAccount({ session, owner, keepsSession = false, children }: Props) {
   const [isAsked, setAsked] = useState(true)
-  if (!session || !isAsked || isOf(session, owner)) return <Fragment>{children}</Fragment>
-  const { user, accessContext } = session
+  if (!session || !isAsked) return children
+  const { email } = session.user
+  const { companyName, companyHandle } = session.accessContext
+  if (companyHandle !== null && owner?.company === companyHandle && owner.email === email) return children
   return (
-    <Frame title="You're already signed in" links={{ '/': `Back to ${accessContext.companyName}` }}>
+    <Frame title="You're already signed in" links={{ '/': `Back to ${companyName}` }}>
       <p>
-        This browser is signed in to <strong>{accessContext.companyName}</strong> as{' '}
-        <strong>{user.email}</strong>.
+        This browser is signed in to <strong>{companyName}</strong> as <strong>{email}</strong>.
       </p>
       <p>
         {owner ? (
@@ -35,8 +36,7 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
         {!keepsSession && (
           <>
             {' '}
-            If you continue and sign in, this browser is signed out of{' '}
-            <strong>{accessContext.companyName}</strong>.
+            If you continue and sign in, this browser is signed out of <strong>{companyName}</strong>.
           </>
         )}
       </p>
@@ -46,11 +46,5 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
         </button>
       </div>
     </Frame>
-  )
-}
-
-function isOf({ user, accessContext }: Session, owner: Props['owner']): boolean {
-  return (
-    owner?.email === user.email && owner.company !== null && owner.company === accessContext.companyHandle
   )
 }
