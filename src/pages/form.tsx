@@ -107,17 +107,7 @@ export function Field(props: FieldProps) {
 
 /** For password managers, if the form has no email field. */
 export function Username({ email }: { email: string }) {
-  return (
-    <input
-      class="hidden"
-      type="text"
-      autoComplete="username"
-      value={email}
-      readOnly
-      tabIndex={-1}
-      aria-hidden
-    />
-  )
+  return <input class="hidden" autoComplete="username" value={email} readOnly tabIndex={-1} aria-hidden />
 }
 
 type NewPasswordProps = Pick<FieldProps, 'label' | 'value' | 'hasFocus'> & {
