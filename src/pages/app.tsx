@@ -200,7 +200,6 @@ function Pages() {
     signedInMark.set(true)
     noteExpiry(opened.session.expiresAt)
     setNotice(null)
-    setHeld(null)
     setSession(opened)
     tabs?.postMessage(opened.session.id)
     if (isPublic) route('/', true)
