@@ -7,8 +7,7 @@ import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
 import { type LinkProps, titleOf, token, useLink } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
-import type { Credentials } from './password-step.tsx'
-import { SignIn, useSignIn } from './sign-in.tsx'
+import { type Credentials, SignIn, useSignIn } from './sign-in.tsx'
 
 /** Links to reset a password or accept an invitation. The user is then signed in with the new password. */
 

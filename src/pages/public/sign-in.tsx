@@ -1,15 +1,17 @@
 import { useState } from 'preact/hooks'
 import { ApiError, type Challenge, call } from '../api.ts'
+import { EMAIL, Field, Form, TAKES_FOCUS } from '../form.tsx'
 import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
-import type { Session } from '../routes.ts'
+import type { Body, Session } from '../routes.ts'
 import { type SecondProof, SecondStep } from '../second-step.tsx'
 import { useCompany } from './company-field.tsx'
 import { COOKIE_MODE, type OnSignedIn } from './cookie-session.ts'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
-import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
+
+export type Credentials = Body<'POST /auth/login'>
 
 /** The steps after the password: a session, or a second factor. */
 export function useSignIn(onSignedIn: OnSignedIn, isRemembered = true) {
@@ -112,5 +114,60 @@ export function SignIn({ notice, company: given = null, onSignedIn }: Props) {
       />
       {!isPasskeyFirst && byPasskey}
     </Frame>
+  )
+}
+
+interface PasswordProps {
+  company: ReturnType<typeof useCompany>
+  /** Restores what the user typed before. */
+  email: string
+  /** Applies to passkey sign-ins too. */
+  isRemembered: boolean
+  onRemember: (isRemembered: boolean) => void
+  /** The passkey comes first. */
+  isSecond: boolean
+  give: (credentials: Credentials) => Promise<void>
+}
+
+function PasswordStep({ company, email, isRemembered, onRemember, isSecond, give }: PasswordProps) {
+  // Focus the first field that is not filled in.
+  const [first] = useState(() => {
+    if (isSecond || company.isMissing || !TAKES_FOCUS) return null
+    return email ? 'password' : 'email'
+  })
+  return (
+    <Form
+      action="Sign in"
+      isSecond={isSecond}
+      onSubmit={(values) =>
+        give({ ...company.read(values), email: values.email.trim(), password: values.password })
+      }
+    >
+      {company.field(!isSecond)}
+      <Field
+        {...EMAIL}
+        // The browser offers passkeys here, too.
+        autoComplete="username webauthn"
+        value={email}
+        hasFocus={first === 'email'}
+      />
+      <Field
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="current-password"
+        hasFocus={first === 'password'}
+      />
+      {!company.known && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isRemembered}
+            onChange={({ currentTarget }) => onRemember(currentTarget.checked)}
+          />{' '}
+          Remember my company on this device
+        </label>
+      )}
+    </Form>
   )
 }
