@@ -44,15 +44,12 @@ function takeFragment(): URLSearchParams {
   const [path = '', inPath = ''] = location.pathname.split(/%23(.*)/i)
   const given = location.hash.slice(1) || inPath
   const text = given.includes('=') ? given : (new URLSearchParams(`_=${given}`).get('_') ?? '')
-  const values = new URLSearchParams(text || keptIn(history.state))
+  const { kept = '' }: { kept?: string } = history.state ?? {}
+  const values = new URLSearchParams(text || kept)
   for (const name of ['token', 'email']) {
     const value = values.get(name)
     if (value) values.set(name, value.replace(/[^\p{L}\p{N}_-]+$/u, ''))
   }
   if (given) history.replaceState(toKeep(values), '', path + location.search)
   return values
-}
-
-function keptIn(state: unknown): string {
-  return typeof state === 'object' && state !== null && 'kept' in state ? String(state.kept) : ''
 }
