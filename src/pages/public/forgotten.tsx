@@ -15,7 +15,6 @@ export function ForgotPassword() {
     <MailWanted
       title="Reset your password"
       action="Email me a link"
-      what="company or email"
       company={company}
       send={(values, email) =>
         call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
@@ -33,7 +32,6 @@ export function FindCompany() {
       title="Find your company"
       intro="We'll email you a list of your companies, with a link to sign in to each."
       action="Email me my companies"
-      what="email"
       send={(_values, email) => call('POST /auth/companies/remind', { body: { email } })}
     >
       belongs to a company here, we've emailed you the company's name and a link to sign in.
@@ -45,17 +43,16 @@ interface Props {
   title: string
   intro?: string
   action: string
-  /** What the user can correct afterwards. */
-  what: string
   company?: ReturnType<typeof useCompany>
   send: (values: Values, email: string) => Promise<void>
   /** Completes "If <email> …". */
   children: ComponentChildren
 }
 
-function MailWanted({ title, intro, action, what, company, send, children }: Props) {
+function MailWanted({ title, intro, action, company, send, children }: Props) {
   const [email, setEmail] = useState(fragment.get('email') ?? '')
   const [isDone, setDone] = useState(false)
+  const what = company ? 'company or email' : 'email'
   if (isDone)
     return (
       <Frame title="Check your email">
