@@ -42,7 +42,7 @@ interface FieldProps {
   hint?: ComponentChildren
   isOptional?: boolean
   isNumeric?: boolean
-  /** Takes the focus when it appears. */
+  /** Takes the focus when it appears, but not if this changes later. */
   hasFocus?: boolean
   onInput?: (value: string) => void
 }
@@ -56,10 +56,11 @@ export function Field(props: FieldProps) {
   const { isNumeric = false, hasFocus = false, onInput } = props
   const id = useId()
   const [isShown, setShown] = useState(false)
+  const [whenShown] = useState(() => (hasFocus ? takeFocus : null))
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
   const isPassword = type === 'password'
   const input = {
-    ref: hasFocus ? takeFocus : null,
+    ref: whenShown,
     id,
     name,
     autoComplete,

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError, type Challenge, call } from '../api.ts'
-import { EMAIL, Field, Form, TAKES_FOCUS } from '../form.tsx'
+import { EMAIL, Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
 import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import type { Body, Session } from '../routes.ts'
@@ -88,6 +88,17 @@ export function SignIn({ notice, company: given = null, onSignedIn }: Props) {
         onBack={() => setUnverified(null)}
       />
     )
+
+  async function give(values: Values): Promise<void> {
+    const account = { ...company.read(values), email: values.email.trim() }
+    setEmail(account.email)
+    await givePassword({ ...account, password: values.password }).catch((error: unknown) => {
+      if (!(error instanceof ApiError && error.code === 'email_not_verified')) throw error
+      setUnverified(account)
+    })
+    setSaid(null)
+  }
+  const takesFocus = TAKES_FOCUS && !isPasskeyFirst && !company.isMissing
   const byPasskey = <PasskeySignIn isFirst={isPasskeyFirst} onSignedIn={enter} />
   return (
     <Frame
@@ -96,78 +107,34 @@ export function SignIn({ notice, company: given = null, onSignedIn }: Props) {
       links={{ '/forgot-password': 'Forgot your password?', '/register': 'Register a company' }}
     >
       {isPasskeyFirst && byPasskey}
-      <PasswordStep
-        company={company}
-        email={email}
-        isRemembered={isRemembered}
-        onRemember={setRemembered}
-        isSecond={isPasskeyFirst}
-        give={async (credentials) => {
-          setEmail(credentials.email)
-          await givePassword(credentials).catch((error: unknown) => {
-            if (!(error instanceof ApiError && error.code === 'email_not_verified')) throw error
-            const { password: _, ...account } = credentials
-            setUnverified(account)
-          })
-          setSaid(null)
-        }}
-      />
+      <Form action="Sign in" isSecond={isPasskeyFirst} onSubmit={give}>
+        {company.field(!isPasskeyFirst)}
+        <Field
+          {...EMAIL}
+          // The browser offers passkeys here, too.
+          autoComplete="username webauthn"
+          value={email}
+          hasFocus={takesFocus && email === ''}
+        />
+        <Field
+          label="Password"
+          name="password"
+          type="password"
+          autoComplete="current-password"
+          hasFocus={takesFocus && email !== ''}
+        />
+        {!company.known && (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={isRemembered}
+              onChange={({ currentTarget }) => setRemembered(currentTarget.checked)}
+            />{' '}
+            Remember my company on this device
+          </label>
+        )}
+      </Form>
       {!isPasskeyFirst && byPasskey}
     </Frame>
-  )
-}
-
-interface PasswordProps {
-  company: ReturnType<typeof useCompany>
-  /** Restores what the user typed before. */
-  email: string
-  /** Applies to passkey sign-ins too. */
-  isRemembered: boolean
-  onRemember: (isRemembered: boolean) => void
-  /** The passkey comes first. */
-  isSecond: boolean
-  give: (credentials: Credentials) => Promise<void>
-}
-
-function PasswordStep({ company, email, isRemembered, onRemember, isSecond, give }: PasswordProps) {
-  // Focus the first field that is not filled in.
-  const [first] = useState(() => {
-    if (isSecond || company.isMissing || !TAKES_FOCUS) return null
-    return email ? 'password' : 'email'
-  })
-  return (
-    <Form
-      action="Sign in"
-      isSecond={isSecond}
-      onSubmit={(values) =>
-        give({ ...company.read(values), email: values.email.trim(), password: values.password })
-      }
-    >
-      {company.field(!isSecond)}
-      <Field
-        {...EMAIL}
-        // The browser offers passkeys here, too.
-        autoComplete="username webauthn"
-        value={email}
-        hasFocus={first === 'email'}
-      />
-      <Field
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="current-password"
-        hasFocus={first === 'password'}
-      />
-      {!company.known && (
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={isRemembered}
-            onChange={({ currentTarget }) => onRemember(currentTarget.checked)}
-          />{' '}
-          Remember my company on this device
-        </label>
-      )}
-    </Form>
   )
 }
