@@ -65,8 +65,8 @@ export function ActivityFilter() {
   return (
     <search>
       <div class="filters">
-        <PersonField name="actor" label="By" others={OPERATORS} />
-        <PersonField name="subject" label="About" others={[]} />
+        <PersonField name="actor" label="By" />
+        <PersonField name="subject" label="About" />
         {choice('action', 'What', actions)}
         {choice('outcome', 'Outcome', OUTCOMES)}
         {day('from', 'From')}
@@ -93,19 +93,13 @@ export function ActivityFilter() {
 
 const OUTCOMES = ['done', 'refused'].map((outcome) => <option key={outcome}>{outcome}</option>)
 const OPERATORS = [{ id: 'operator', text: 'gatehouse operators' }]
-
-interface PersonProps {
-  name: 'actor' | 'subject'
-  label: string
-  others: typeof OPERATORS
-}
+type Person = (typeof OPERATORS)[number]
 
 /** Chooses a member, and suggests members while the user types. Other text filters nothing. */
-function PersonField({ name, label, others }: PersonProps) {
+function PersonField({ name, label }: { name: 'actor' | 'subject'; label: string }) {
   const [{ [name]: chosen }, change] = useFilter()
   const id = useId()
-  const [typed, setTyped] = useState({ id: '', text: '' })
-  const [isLeft, setLeft] = useState(false)
+  const [typed, setTyped] = useState({ id: '', text: '', isMissed: false })
   /** Undefined until the field has the focus. */
   const [search, setSearch] = useState<string>()
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -114,20 +108,22 @@ function PersonField({ name, label, others }: PersonProps) {
   const { data: member } = useCached({
     ...reading('GET /auth/members/:id', { id: chosen }),
     enabled: isForeign && ID.test(chosen),
+    select: toPerson,
   })
-  const { data: found } = useCached({
+  const { data: found = [] } = useCached({
     ...reading('GET /auth/members', { query: { search, limit: 100 } }),
     enabled: search !== undefined,
     placeholderData: keepPreviousData,
+    select: ({ members }) => members.map(toPerson),
   })
-  const people = [...others, ...(found?.members ?? []).map(toPerson)]
-  const named = [...others, ...(member ? [toPerson(member)] : [])].find((one) => one.id === chosen)
+  const others = name === 'actor' ? OPERATORS : []
+  const people = [...others, ...found]
+  const named = [...others, member].find((one) => one?.id === chosen)
   const text = isForeign ? (named?.text ?? chosen) : typed.text
-  const isMissed = isLeft && chosen === '' && text !== ''
+  const isMissed = typed.isMissed && !isForeign
 
-  function choose(person: typeof typed): void {
-    setTyped(person)
-    setLeft(false)
+  function choose(person: Person): void {
+    setTyped({ ...person, isMissed: false })
     if (person.id !== chosen) change({ [name]: person.id })
   }
 
@@ -141,10 +137,10 @@ function PersonField({ name, label, others }: PersonProps) {
   /** Completes the text if only one person matches. Entries can also be about the email of an invitation. */
   function leave(): void {
     const [first, second] = people.filter((one) => one.text.toLowerCase().includes(text.toLowerCase()))
-    setLeft(true)
     if (chosen !== '' || text === '') return
     if (first && !second) choose(first)
     else if (name === 'subject' && EMAIL.test(text)) choose({ id: text, text })
+    else setTyped({ id: '', text, isMissed: true })
   }
 
   return (
