@@ -36,16 +36,7 @@ const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undef
 export const adviceFor = (refusal: Refusal, hint: string | undefined) =>
   MEANING[refusal.reason](refusal, hint)
 
-const { queryKey, queryFn } = reading('GET /auth/events', { query: { limit: 50 } })
-const watching = {
-  queryKey,
-  queryFn: async (context: Parameters<typeof queryFn>[0]) =>
-    (await queryFn(context)).events.map(({ data, ...event }) => ({
-      ...event,
-      payload: data && JSON.stringify(data, null, 2),
-    })),
-}
-type ReceivedEvent = Awaited<ReturnType<typeof watching.queryFn>>[number]
+type ReceivedEvent = Answer<'GET /auth/events'>['events'][number]
 
 interface Props {
   session: Session
@@ -58,9 +49,13 @@ interface Props {
 /** Accepted events and refused requests in one list, latest first. Watching shows content and is audited, so it is asked for. */
 export function ReceivedEvents({ session, refused, hint }: Props) {
   const [isWatching, setWatching] = useState(false)
-  const watched = useQuery({ ...watching, ...polled(POLL_MS), enabled: isWatching })
+  const watched = useQuery({
+    ...reading('GET /auth/events', { query: { limit: 50 } }),
+    ...polled(POLL_MS),
+    enabled: isWatching,
+  })
   const rows = [
-    ...((isWatching && watched.data) || []).map(toRow),
+    ...((isWatching && watched.data?.events) || []).map(toRow),
     ...(refused?.data?.refusals ?? []).map((refusal) => toRefusedRow(refusal, hint)),
   ].sort((one, other) => other.at.localeCompare(one.at))
   const isLoaded = isWatching ? watched.data : refused?.data
@@ -109,7 +104,7 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
   )
 }
 
-const toRow = ({ id, type, receivedAt, payload }: ReceivedEvent) => ({
+const toRow = ({ id, type, receivedAt, data }: ReceivedEvent) => ({
   key: id,
   at: receivedAt,
   event: (
@@ -118,10 +113,10 @@ const toRow = ({ id, type, receivedAt, payload }: ReceivedEvent) => ({
         <summary>
           <code>{type}</code>
         </summary>
-        {payload === undefined ? (
-          <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
+        {data ? (
+          <Code text={JSON.stringify(data, null, 2)} what="the content" />
         ) : (
-          <Code text={payload} what="the content" />
+          <p class="quiet">The content is larger than 8 KiB, so it isn't shown.</p>
         )}
       </details>
       <span class="quiet">{id}</span>
