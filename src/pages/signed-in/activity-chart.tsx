@@ -37,16 +37,14 @@ export function Chart() {
 
 function Bars({ days }: { days: Day[] }) {
   const [query, changeQuery] = useQuery()
-  const [looked, setLooked] = useState<number | null>(null)
+  const [looked, setLooked] = useState<Day | null>(null)
   /** The button that Tab reaches. */
   const [current, setCurrent] = useState(days.length - 1)
   const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
-  const heightOf = (count: number) => (count === 0 ? 0 : Math.max(count, most * LEAST))
-  const sum = (count: (day: Day) => number) =>
-    days.reduce((total, day) => total + count(day), 0).toLocaleString(LOCALE)
-  const [signIns, refusals] = [sum((one) => one.signIns), sum((one) => one.refusals)]
-  const ends = [0, Math.floor(days.length / 2), days.length - 1]
-  const day = looked === null ? undefined : days[looked]
+  const heightOf = (count: number) => (count === 0 ? 0 : Math.max(count / most, LEAST))
+  const sum = (what: 'signIns' | 'refusals') =>
+    days.reduce((total, day) => total + day[what], 0).toLocaleString(LOCALE)
+  const [signIns, refusals] = [sum('signIns'), sum('refusals')]
 
   return (
     <>
@@ -59,56 +57,38 @@ function Bars({ days }: { days: Day[] }) {
           <span>{most.toLocaleString(LOCALE)}</span>
           <span>0</span>
         </div>
-        <div class="chart-plot">
-          <svg
-            class="chart"
-            viewBox={`0 0 ${days.length} ${most}`}
-            preserveAspectRatio="none"
-            aria-hidden="true"
-          >
-            {days.map(({ date, signIns, refusals }, n) => {
-              const [lower, upper] = [heightOf(signIns), heightOf(refusals)]
-              const bar = { x: n + 0.1, width: 0.8 }
-              return (
-                <g key={date}>
-                  <rect {...bar} class="chart-sign-ins" y={most - lower} height={lower} />
-                  <rect {...bar} class="chart-refused" y={most - lower - upper} height={upper} />
-                </g>
-              )
-            })}
-          </svg>
-          <div class="chart-days" role="toolbar" aria-label="Days, by their start" onKeyDown={moveFocus}>
-            {days.map((one, n) => {
-              const isChosen = query['day'] === one.date
-              return (
-                <button
-                  key={one.date}
-                  type="button"
-                  class="chart-day"
-                  tabIndex={n === current ? 0 : -1}
-                  aria-label={inWords(one)}
-                  aria-pressed={isChosen}
-                  onClick={() => changeQuery({ day: isChosen ? '' : one.date, from: '', to: '', shown: '' })}
-                  onFocus={() => {
-                    setCurrent(n)
-                    setLooked(n)
-                  }}
-                  onBlur={() => setLooked(null)}
-                  onPointerEnter={() => setLooked(n)}
-                  onPointerLeave={() => setLooked(null)}
-                />
-              )
-            })}
-          </div>
+        <div class="chart-days" role="toolbar" aria-label="Days, by their start" onKeyDown={moveFocus}>
+          {days.map((one, n) => {
+            const isChosen = query['day'] === one.date
+            return (
+              <button
+                key={one.date}
+                type="button"
+                class="chart-day"
+                style={`--sign-ins: ${heightOf(one.signIns)}; --refusals: ${heightOf(one.refusals)}`}
+                tabIndex={n === current ? 0 : -1}
+                aria-label={inWords(one)}
+                aria-pressed={isChosen}
+                onClick={() => changeQuery({ day: isChosen ? '' : one.date, from: '', to: '', shown: '' })}
+                onFocus={() => {
+                  setCurrent(n)
+                  setLooked(one)
+                }}
+                onBlur={() => setLooked(null)}
+                onPointerEnter={() => setLooked(one)}
+                onPointerLeave={() => setLooked(null)}
+              />
+            )
+          })}
         </div>
         <div class="chart-dates" translate={false} aria-hidden="true">
-          {ends.map((n) => (
-            <span key={n}>{short.format(startOf(days[n]))}</span>
+          {[days[0], days[DAYS / 2], days.at(-1)].map((day) => (
+            <span key={day?.date}>{short.format(startOf(day))}</span>
           ))}
         </div>
       </div>
-      <p key={looked} class="quiet chart-reading" aria-hidden="true">
-        {day ? `${inWords(day)}.` : 'Point at a bar for its numbers. Select it for its events.'}
+      <p key={looked?.date} class="quiet chart-reading" aria-hidden="true">
+        {looked ? `${inWords(looked)}.` : 'Point at a bar for its numbers. Select it for its events.'}
       </p>
     </>
   )
