@@ -10,55 +10,41 @@ import { SigningSecret, Target } from './signing-secret.tsx'
 
 /** How to send events and check tokens. Members who manage the signing secret also see it, and refused requests. */
 export function Developer({ session }: { session: Session }) {
-  const mayManage = session.permissions.includes('webhook-secret:manage')
+  const may = (permission: string) => session.permissions.includes(permission)
+  const mayManage = may('webhook-secret:manage')
+  const mayInspect = may('events:inspect')
+  // New events and refusals appear without a reload.
+  const polling = { ...polled(POLL_MS), enabled: mayManage }
+  const status = useQuery({ ...reading('POST /auth/webhook-secret/status'), ...polling })
+  const refused = useQuery({ ...reading('GET /auth/webhook-secret/refusals'), ...polling })
+  // Any request makes the enrollment page appear for members the policy blocks.
+  useQuery({ ...reading('GET /auth/sessions'), enabled: !mayManage })
+  const [fresh, setFresh] = useState<NewSecret | null>(null)
+  const secret = mayManage ? status.data : undefined
   return (
     <>
       <Title>Developer settings</Title>
-      {mayManage ? <Managed session={session} /> : <Unmanaged session={session} />}
-    </>
-  )
-}
-
-/** Polls, so that new events and refusals appear without a reload. */
-function Managed({ session }: { session: Session }) {
-  const status = useQuery({ ...reading('POST /auth/webhook-secret/status'), ...polled(POLL_MS) })
-  const refused = useQuery({ ...reading('GET /auth/webhook-secret/refusals'), ...polled(POLL_MS) })
-  const [fresh, setFresh] = useState<NewSecret | null>(null)
-  const hint = status.data?.hint ?? undefined
-  return (
-    <>
-      {session.permissions.includes('members:manage') && <SetupList status={status} />}
+      {mayManage && may('members:manage') && <SetupList status={status} />}
       <div class="columns">
-        <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
-        <Send session={session} secret={fresh?.secret} canTest={status.data?.configured}>
-          {status.data?.configured && (
-            <FirstEvent status={status.data} fresh={fresh} refusals={refused.data?.refusals ?? []} />
+        {mayManage ? (
+          <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
+        ) : (
+          <Section id="secret" title="Signing secret">
+            <p class="notice">To get the signing secret, ask an admin of your company.</p>
+            <dl class="facts">
+              <Target session={session} />
+            </dl>
+          </Section>
+        )}
+        <Send session={session} secret={fresh?.secret} canTest={mayManage ? secret?.configured : mayInspect}>
+          {secret?.configured && (
+            <FirstEvent status={secret} fresh={fresh} refusals={refused.data?.refusals ?? []} />
           )}
         </Send>
         <SignIn session={session} />
       </div>
-      <ReceivedEvents session={session} refused={refused} hint={hint} />
-    </>
-  )
-}
-
-function Unmanaged({ session }: { session: Session }) {
-  // Any request makes the enrollment page appear for members the policy blocks.
-  useRead('GET /auth/sessions')
-  const mayInspect = session.permissions.includes('events:inspect')
-  return (
-    <>
-      <div class="columns">
-        <Section id="secret" title="Signing secret">
-          <p class="notice">To get the signing secret, ask an admin of your company.</p>
-          <dl class="facts">
-            <Target session={session} />
-          </dl>
-        </Section>
-        <Send session={session} canTest={mayInspect} />
-        <SignIn session={session} />
-      </div>
-      {mayInspect && <ReceivedEvents session={session} />}
+      {mayManage && <ReceivedEvents session={session} refused={refused} hint={secret?.hint} />}
+      {!mayManage && mayInspect && <ReceivedEvents session={session} />}
     </>
   )
 }

@@ -4,12 +4,15 @@ import { inWords } from '../api.ts'
 import { Code } from '../code-tabs.tsx'
 import { Section, Time } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
-import type { Answer, Refusal, Session } from '../routes.ts'
+import type { Answer, Refusal, SecretStatus, Session } from '../routes.ts'
 import { ListHead } from './list-head.tsx'
 
 export const POLL_MS = 2_000
 
-const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undefined) => string> = {
+/** The end of the current signing secret. */
+type Hint = SecretStatus['hint'] | undefined
+
+const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: Hint) => string> = {
   header_missing: () =>
     'A header is missing or sent twice. Send X-Company-Id, webhook-id, webhook-timestamp, and webhook-signature once each.',
   timestamp_malformed: () => "webhook-timestamp isn't a number. Send Unix seconds.",
@@ -33,8 +36,7 @@ const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undef
     'One network sent too many requests, or too many that were refused. Wait as long as Retry-After says.',
 }
 
-export const adviceFor = (refusal: Refusal, hint: string | undefined) =>
-  MEANING[refusal.reason](refusal, hint)
+export const adviceFor = (refusal: Refusal, hint: Hint) => MEANING[refusal.reason](refusal, hint)
 
 type ReceivedEvent = Answer<'GET /auth/events'>['events'][number]
 
@@ -42,8 +44,7 @@ interface Props {
   session: Session
   /** Without it, the list has only accepted events. */
   refused?: UseQueryResult<Answer<'GET /auth/webhook-secret/refusals'>>
-  /** The end of the current signing secret. */
-  hint?: string | undefined
+  hint?: Hint
 }
 
 /** Accepted events and refused requests in one list, latest first. Watching shows content and is audited, so it is asked for. */
@@ -125,7 +126,7 @@ const toRow = ({ id, type, receivedAt, data }: ReceivedEvent) => ({
   outcome: <span class="tick">Accepted</span>,
 })
 
-const toRefusedRow = (refusal: Refusal, hint: string | undefined) => ({
+const toRefusedRow = (refusal: Refusal, hint: Hint) => ({
   key: `${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`,
   at: refusal.lastAt,
   event: (

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
 import { ApiError, call, invalid } from '../api.ts'
 import { CodeTabs } from '../code-tabs.tsx'
-import { Field, Form } from '../form.tsx'
+import { Field, Form, type Values } from '../form.tsx'
 import { Copied, Section, Time } from '../parts.tsx'
 import type { NewSecret, Refusal, SecretStatus, Session } from '../routes.ts'
 import { EXAMPLES } from './example-programs.ts'
@@ -52,24 +52,25 @@ const TEST_EVENT = { type: 'test.event', data: { from: 'developer page' } }
 function TestEvent({ companyId, secret }: { companyId: string; secret: string | undefined }) {
   const queries = useQueryClient()
 
-  async function send(key: Uint8Array<ArrayBuffer>): Promise<string> {
+  async function send(typed: Values): Promise<string> {
     const id = `msg_${crypto.randomUUID()}`
     const timestamp = String(Math.floor(Date.now() / 1000))
+    const text = `${id}.${timestamp}.${JSON.stringify(TEST_EVENT)}`
     const headers = {
       'x-company-id': companyId,
       'webhook-id': id,
       'webhook-timestamp': timestamp,
-      'webhook-signature': await sign(key, `${id}.${timestamp}.${JSON.stringify(TEST_EVENT)}`),
+      'webhook-signature': await sign(secret ?? typed.secret.trim(), text),
     }
     try {
       await call('POST /events/ingest', { body: TEST_EVENT, headers })
       return `Accepted with status 202 as ${id}.`
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 0) throw error
-      const isUnsigned = error.code === 'invalid_signature'
-      const why = isUnsigned
-        ? "This isn't the current secret, or this device's clock is wrong."
-        : error.message
+      const why =
+        error.code === 'invalid_signature'
+          ? "This isn't the current secret, or this device's clock is wrong."
+          : error.message
       throw new ApiError(error.code, `Refused with status ${error.status}. ${why}`)
     } finally {
       queries.invalidateQueries()
@@ -78,11 +79,7 @@ function TestEvent({ companyId, secret }: { companyId: string; secret: string | 
   return (
     <div class="examples">
       <h3>From this page</h3>
-      <Form
-        action="Send test event"
-        isSecond
-        onSubmit={async (typed) => await send(keyOf(secret ?? typed.secret.trim()))}
-      >
+      <Form action="Send test event" isSecond onSubmit={send}>
         {!secret && (
           <Field
             label="Signing secret"
@@ -96,15 +93,12 @@ function TestEvent({ companyId, secret }: { companyId: string; secret: string | 
   )
 }
 
-function keyOf(secret: string): Uint8Array<ArrayBuffer> {
+async function sign(secret: string, text: string): Promise<string> {
   const [, base64] = /^whsec_([A-Za-z0-9+/]{43}=)$/.exec(secret) ?? []
-  if (base64) return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
-  throw invalid({ secret: 'must start with whsec_ and have 50 characters' })
-}
-
-async function sign(secret: Uint8Array<ArrayBuffer>, text: string): Promise<string> {
+  if (!base64) throw invalid({ secret: 'must start with whsec_ and have 50 characters' })
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
   const hmac = { name: 'HMAC', hash: 'SHA-256' }
-  const key = await crypto.subtle.importKey('raw', secret, hmac, false, ['sign'])
+  const key = await crypto.subtle.importKey('raw', bytes, hmac, false, ['sign'])
   const mac = await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(text))
   return `v1,${btoa(String.fromCharCode(...new Uint8Array(mac)))}`
 }
@@ -112,15 +106,14 @@ async function sign(secret: Uint8Array<ArrayBuffer>, text: string): Promise<stri
 interface FirstEventProps {
   status: SecretStatus
   fresh: NewSecret | null
+  /** Latest first. */
   refusals: Refusal[]
 }
 
 /** The last event that was accepted with the current secret, and the last one that was refused since its creation. */
 export function FirstEvent({ status, fresh, refusals }: FirstEventProps) {
   const { createdAt, lastUsedAt, hint } = status
-  const [refusal] = refusals
-    .filter(({ lastAt }) => createdAt !== null && lastAt >= createdAt)
-    .sort((one, other) => other.lastAt.localeCompare(one.lastAt))
+  const refusal = refusals.find(({ lastAt }) => createdAt !== null && lastAt >= createdAt)
   const isRefused = refusal && (lastUsedAt === null || refusal.lastAt >= lastUsedAt)
   return (
     <div role="status" class={isRefused ? 'box' : lastUsedAt ? 'done' : undefined}>
@@ -139,7 +132,7 @@ export function FirstEvent({ status, fresh, refusals }: FirstEventProps) {
       )}
       {refusal && (
         <p class={isRefused ? 'error' : 'quiet'}>
-          Last refused <Time at={refusal.lastAt} />. {adviceFor(refusal, hint ?? undefined)}
+          Last refused <Time at={refusal.lastAt} />. {adviceFor(refusal, hint)}
         </p>
       )}
     </div>
