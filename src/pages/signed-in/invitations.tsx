@@ -43,8 +43,13 @@ export function useInvitations(refetchOnMount = true) {
   })
 }
 
-export function useSent(memberId: string): number {
-  return useInvitations(false).data?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
+/** Open invitations end when their sender loses the right to invite. */
+export function useEnding(memberId: string): string {
+  const sent = useInvitations(false).data?.filter(({ invitedBy }) => invitedBy?.id === memberId).length
+  if (!sent) return ''
+  return sent === 1
+    ? 'The open invitation they sent stops working.'
+    : `The ${sent} open invitations they sent stop working.`
 }
 
 const COLUMNS = { Email: 'list-first', Role: 'list-role', Status: 'list-status', Actions: 'list-acts' }

@@ -1,9 +1,8 @@
 import { call } from '../api.ts'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
-import { useReload } from '../queries.tsx'
 import type { Member, Session } from '../routes.ts'
 import { ConfirmButton } from './dialog-button.tsx'
-import { useSent } from './invitations.tsx'
+import { useEnding } from './invitations.tsx'
 import type { Issuing } from './new-passwords.tsx'
 
 export interface DetailsProps {
@@ -16,18 +15,9 @@ export interface DetailsProps {
   onChanged: (id: string, changed?: Member) => void
 }
 
-/** Open invitations end when their sender loses the right to invite. */
-export function sentInWords(sent: number): string {
-  if (sent === 0) return ''
-  return sent === 1
-    ? 'The open invitation they sent stops working.'
-    : `The ${sent} open invitations they sent stop working.`
-}
-
 export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
-  const sent = useSent(id)
-  const reload = useReload()
+  const ending = useEnding(id)
   const isService = kind === 'service'
   const change = useChange()
   const whom = (
@@ -45,7 +35,6 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   }
   async function disable(): Promise<string> {
     await setStatus('disabled')
-    reload('GET /auth/invitations')
     return 'Disabled. All sessions have ended.'
   }
   async function endSessions(): Promise<string> {
@@ -59,7 +48,6 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
   }
   async function remove(): Promise<string> {
     await call('DELETE /auth/members/:id', { id })
-    reload('GET /auth/invitations')
     onChanged(id)
     return `${name} was deleted.`
   }
@@ -72,7 +60,7 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
             <p>
               {isService ? 'Every program that signs in as ' : ''}
               {whom} is signed out everywhere immediately, and can't sign in until you enable{' '}
-              {isService ? 'the account' : 'them'} again. {sentInWords(sent)}
+              {isService ? 'the account' : 'them'} again. {ending}
             </p>
           </ConfirmButton>
         ) : (
@@ -109,8 +97,8 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
         <ConfirmButton label="Delete" of={name} isGrave change={deletion} onConfirm={remove}>
           <p>
             {isService ? 'The account ' : 'The account, password, and second factors of '}
-            {whom} {isService ? 'is' : 'are'} deleted, and all sessions end. {sentInWords(sent)} The audit log
-            keeps only {isService ? 'its' : 'their'} ID.
+            {whom} {isService ? 'is' : 'are'} deleted, and all sessions end. {ending} The audit log keeps only{' '}
+            {isService ? 'its' : 'their'} ID.
           </p>
           <p>This can't be undone.</p>
         </ConfirmButton>

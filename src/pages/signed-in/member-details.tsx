@@ -1,10 +1,9 @@
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { Copied, Fact, Time } from '../parts.tsx'
-import { useReload } from '../queries.tsx'
-import { useSent } from './invitations.tsx'
+import { useEnding } from './invitations.tsx'
 import { useAdminProof } from './mailbox-proof.tsx'
-import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
+import { type DetailsProps, MemberActs } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
 
@@ -42,23 +41,20 @@ export function MemberDetails(props: DetailsProps) {
 }
 
 function Rights({ member, onChanged }: DetailsProps) {
-  const sent = useSent(member.id)
-  const reload = useReload()
+  const ending = useEnding(member.id)
   const { prove, dialog } = useAdminProof()
   const { id, kind, name, role, assignments } = member
 
   /** Sends only changed values, because the audit log has an entry for each. */
   async function save(values: Values): Promise<string> {
     const wanted = [...new Set(values.assignments.split(/[\s,]+/).filter((name) => name !== ''))]
-    const isSame = wanted.join() === assignments.join()
-    if (values.role === role && isSame) return 'No changes to save.'
     const body = {
       role: values.role === role ? undefined : values.role,
-      assignments: isSame ? undefined : wanted,
+      assignments: wanted.join() === assignments.join() ? undefined : wanted,
     }
+    if (!body.role && !body.assignments) return 'No changes to save.'
     const change = (mailCode?: string) => call('PATCH /auth/members/:id', { id, body: { ...body, mailCode } })
     onChanged(id, await prove(name, change).catch(nameAssignments))
-    if (body.role !== undefined) reload('GET /auth/invitations')
     return 'Saved. It takes effect on their next request.'
   }
 
@@ -73,7 +69,7 @@ function Rights({ member, onChanged }: DetailsProps) {
           hint="Resources that your other services give them access to, such as environment:production. Separate with commas."
           isOptional
         />
-        {sent > 0 && <p class="hint">If you change the role: {sentInWords(sent)}</p>}
+        {ending && <p class="hint">If you change the role: {ending}</p>}
       </Form>
       {dialog}
     </div>

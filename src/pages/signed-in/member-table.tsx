@@ -1,16 +1,17 @@
 import { useEffect, useId, useMemo, useState } from 'preact/hooks'
 import { Time } from '../parts.tsx'
-import type { Member } from '../routes.ts'
+import type { Member, Security } from '../routes.ts'
 import { KINDS } from './factor-list.tsx'
 import { ListHead } from './list-head.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 import { MemberDetails } from './member-details.tsx'
+import { asks } from './policy.tsx'
 
-interface Props extends Omit<DetailsProps, 'member'> {
-  members: Member[]
-  /** Whether the company's policy requires a second factor of the member. */
-  isAsked: (member: Member) => boolean
+interface RowProps extends DetailsProps {
+  policy: Security['secondFactor']
 }
+
+type Props = Omit<RowProps, 'member'> & { members: Member[] }
 
 const COLUMNS = {
   Name: 'list-first',
@@ -24,7 +25,7 @@ const COLUMNS = {
 const STEP = 200
 
 /** A row for each member, with details below rows that are open. */
-export function MemberTable({ members, isAsked, ...given }: Props) {
+export function MemberTable({ members, ...given }: Props) {
   const [drawn, setDrawn] = useState(STEP)
   const isWhole = drawn >= members.length
   useEffect(() => {
@@ -39,7 +40,7 @@ export function MemberTable({ members, isAsked, ...given }: Props) {
         <ListHead columns={COLUMNS} buttons="Details" />
         <tbody>
           {members.slice(0, drawn).map((member) => (
-            <Row key={member.id} {...given} member={member} isAsked={isAsked(member)} />
+            <Row key={member.id} {...given} member={member} />
           ))}
         </tbody>
       </table>
@@ -48,7 +49,7 @@ export function MemberTable({ members, isAsked, ...given }: Props) {
 }
 
 /** Memoized: appending a page must not render hundreds of rows again. */
-function Row({ isAsked, ...given }: DetailsProps & { isAsked: boolean }) {
+function Row({ policy, ...given }: RowProps) {
   const [isOpen, setOpen] = useState(false)
   const detailsId = useId()
   const { member, session } = given
@@ -85,7 +86,7 @@ function Row({ isAsked, ...given }: DetailsProps & { isAsked: boolean }) {
         <td data-label="Second factor">
           {kind === 'service'
             ? '–'
-            : factors || (isAsked ? <span class="error">none, required</span> : 'none')}
+            : factors || (asks(policy, role) ? <span class="error">none, required</span> : 'none')}
         </td>
         <td data-label="Last sign-in">{lastSignInAt ? <Time at={lastSignInAt} isToTheHour /> : 'never'}</td>
         <td class="list-act">
@@ -102,7 +103,7 @@ function Row({ isAsked, ...given }: DetailsProps & { isAsked: boolean }) {
         </td>
       </tr>
     )
-  }, [member, isSelf, isAsked, isOpen])
+  }, [member, isSelf, policy, isOpen])
   return (
     <>
       {row}

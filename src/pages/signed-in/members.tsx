@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import { Outcome, useChange } from '../outcome.tsx'
 import { LOCALE, Title } from '../parts.tsx'
-import { usePages, useRead, Waiting } from '../queries.tsx'
+import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member, Session } from '../routes.ts'
 import { Invitations, useInvitations } from './invitations.tsx'
@@ -9,7 +9,6 @@ import { Invite } from './invite.tsx'
 import { MemberFilter, useFilter } from './member-filter.tsx'
 import { MemberTable } from './member-table.tsx'
 import { AddServiceAccount, type Issuing, NewPasswords, useNewPasswords } from './new-passwords.tsx'
-import { asks } from './policy.tsx'
 
 export function MembersPage({ session }: { session: Session }) {
   const [{ tab }] = useQuery()
@@ -71,6 +70,7 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
   const total = pages[0]?.total ?? 0
   const policy = useRead('GET /auth/company/security').data?.secondFactor ?? 'optional'
   const deletion = useChange()
+  const reload = useReload()
 
   function edit(id: string, changed?: Member): void {
     change((all) => {
@@ -82,6 +82,8 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
       }))
     })
     if (!changed) onDeleted()
+    // Those that the member sent may have ended.
+    reload('GET /auth/invitations')
   }
   const shown = members.length
   const isFiltered = Object.values(filter).some(Boolean)
@@ -104,7 +106,7 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
       {shown > 0 && (
         <MemberTable
           members={members}
-          isAsked={({ kind, role }) => kind === 'person' && asks(policy, role)}
+          policy={policy}
           session={session}
           issuing={issuing}
           deletion={deletion}
