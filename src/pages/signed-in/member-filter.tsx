@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { Loose } from '../api.ts'
 import { useQuery } from '../router.ts'
 import type { Query } from '../routes.ts'
@@ -56,22 +56,18 @@ export function MemberFilter() {
 /** Updates the query when the user stops typing. */
 function Search() {
   const [{ search = '' }, changeQuery] = useQuery()
-  const [typed, setTyped] = useState(search)
-  const sent = useRef(search)
+  const [typed, setTyped] = useState({ text: search, search })
   // The query was changed elsewhere, for example by Back.
+  const text = typed.search === search ? typed.text : search
   useEffect(() => {
-    if (search !== sent.current) setTyped(search)
-    sent.current = search
-  }, [search])
-  useEffect(() => {
-    const wanted = typed.trim()
-    if (wanted === sent.current) return
+    const wanted = text.trim()
+    if (wanted === search) return
     const timer = setTimeout(() => {
-      sent.current = wanted
+      setTyped({ text, search: wanted })
       changeQuery({ search: wanted, shown: '' })
     }, PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [typed])
+  }, [text, search])
   return (
     <div class="field">
       <input
@@ -81,8 +77,8 @@ function Search() {
         maxLength={100}
         autoComplete="off"
         spellcheck={false}
-        value={typed}
-        onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+        value={text}
+        onInput={({ currentTarget }) => setTyped({ text: currentTarget.value, search })}
       />
     </div>
   )
