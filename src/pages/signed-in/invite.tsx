@@ -36,26 +36,25 @@ export function Invite({ change }: { change: Change }) {
   async function inviteAll(values: Values): Promise<string> {
     const failed: Report['failed'] = []
     const invited: string[] = []
-    let left = people
     let fault = people.length === 0 ? 'Enter at least one email.' : ''
     setReport(null)
-    for (const person of people) {
-      if (people.length > 1) setProgress(`Inviting ${people.length - left.length + 1} of ${people.length}…`)
+    for (const [n, person] of people.entries()) {
+      if (people.length > 1) setProgress(`Inviting ${n + 1} of ${people.length}…`)
       const { email, role = values.role } = person
       try {
         await prove(email, (mailCode) => call('POST /auth/invitations', { body: { email, role, mailCode } }))
         invited.push(email)
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
+        const left = people.length - n
         const why = OF_ONE[error.code]
         if (!why) {
-          fault = error.message + (left.length > 1 ? ` ${left.length} people weren't invited.` : '')
+          fault = error.message + (left > 1 ? ` ${left} people weren't invited.` : '')
           break
         }
         failed.push({ ...person, why })
       }
-      left = left.slice(1)
-      setText([...failed, ...left].map(toLine).join('\n'))
+      setText([...failed, ...people.slice(n + 1)].map(toLine).join('\n'))
     }
     setProgress(undefined)
     if (invited.length > 0) reload('GET /auth/invitations')
