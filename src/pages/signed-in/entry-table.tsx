@@ -52,17 +52,13 @@ function Rows({ page, isDrawn }: { page: Page; isDrawn: boolean }) {
   )
   return useMemo(() => {
     const height = heights.get(page)
-    if (!isShown)
-      return (
-        <tbody ref={body}>
-          <tr style={{ height: `${height}px` }} />
-        </tbody>
-      )
     return (
       <tbody ref={body} style={height ? { containIntrinsicBlockSize: `auto ${height}px` } : undefined}>
-        {page.entries.map((entry) => (
-          <Row key={entry.id} entry={entry} names={page.names} />
-        ))}
+        {isShown ? (
+          page.entries.map((entry) => <Row key={entry.id} entry={entry} names={page.names} />)
+        ) : (
+          <tr style={{ height: `${height}px` }} />
+        )}
       </tbody>
     )
   }, [page, isShown])
