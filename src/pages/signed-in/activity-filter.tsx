@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery as useCached } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
 import { useId, useRef, useState } from 'preact/hooks'
-import { formats } from '../parts.tsx'
+import { formats, LinkButton } from '../parts.tsx'
 import { reading } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member } from '../routes.ts'
@@ -82,9 +82,7 @@ export function ActivityFilter() {
           </span>
         )}
         {Object.keys(NONE).some((name) => chosen[name as keyof typeof NONE]) && (
-          <button type="button" class="link" onClick={() => change(NONE)}>
-            Clear filter
-          </button>
+          <LinkButton onClick={() => change(NONE)}>Clear filter</LinkButton>
         )}
       </p>
     </search>

@@ -31,7 +31,7 @@ export function Activity({ session: { accessContext } }: PageProps) {
           // biome-ignore lint/a11y/useSemanticElements: two buttons are not a set of fields
           <div class="downloads" role="group" aria-label="Download matching events">
             <span class="quiet">Download</span>
-            {FORMATS.map(([format, type]) => (
+            {Object.entries(FORMATS).map(([format, type]) => (
               <button
                 key={format}
                 type="button"
@@ -60,10 +60,7 @@ export function Activity({ session: { accessContext } }: PageProps) {
   )
 }
 
-const FORMATS = [
-  ['CSV', 'text/csv'],
-  ['NDJSON', 'application/x-ndjson'],
-] as const
+const FORMATS = { CSV: 'text/csv', NDJSON: 'application/x-ndjson' }
 
 /** `from` and `to` are local days, and include the whole last day. `day` is a bar of the chart, in UTC. */
 function timesOf({ from, to, day }: Record<string, string>) {
