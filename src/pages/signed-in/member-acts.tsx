@@ -26,17 +26,12 @@ export function MemberActs({ member, deletion, onChanged }: DetailsProps) {
       {name !== email && ` (${email})`}
     </>
   )
-  const setStatus = async (next: 'active' | 'disabled') =>
+  async function setStatus(next: 'active' | 'disabled', done: string): Promise<string> {
     onChanged(id, await call('PATCH /auth/members/:id', { id, body: { status: next } }))
-
-  async function enable(): Promise<string> {
-    await setStatus('active')
-    return 'Enabled. They can sign in again.'
+    return done
   }
-  async function disable(): Promise<string> {
-    await setStatus('disabled')
-    return 'Disabled. All sessions have ended.'
-  }
+  const enable = () => setStatus('active', 'Enabled. They can sign in again.')
+  const disable = () => setStatus('disabled', 'Disabled. All sessions have ended.')
   async function endSessions(): Promise<string> {
     await call('DELETE /auth/members/:id/sessions', { id })
     return 'All sessions have ended.'
