@@ -13,6 +13,15 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
 /** As a `ref`: focuses an element when it appears, before the next frame, so that no focus is taken from someone who types. */
 export const takeFocus = (element: HTMLElement | null) => element?.focus()
 
+/** Of a `<select>`: values with their words. Each has its value, because page translators replace the words. */
+export function Options({ of }: { of: Record<string, string> }) {
+  return Object.entries(of).map(([value, words]) => (
+    <option key={value} value={value}>
+      {words}
+    </option>
+  ))
+}
+
 /** The page title. It takes the focus, so that screen readers start there. */
 export function Title({ children }: { children: string }) {
   useLayoutEffect(() => {

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery as useCached } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
 import { useId, useRef, useState } from 'preact/hooks'
-import { formats, LinkButton } from '../parts.tsx'
+import { formats, LinkButton, Options } from '../parts.tsx'
 import { reading } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member } from '../routes.ts'
@@ -68,7 +68,7 @@ export function ActivityFilter() {
         <PersonField name="actor" label="By" />
         <PersonField name="subject" label="About" />
         {choice('action', 'What', actions)}
-        {choice('outcome', 'Outcome', OUTCOMES)}
+        {choice('outcome', 'Outcome', <Options of={{ done: 'done', refused: 'refused' }} />)}
         {day('from', 'From')}
         {day('to', 'To')}
       </div>
@@ -89,7 +89,6 @@ export function ActivityFilter() {
   )
 }
 
-const OUTCOMES = ['done', 'refused'].map((outcome) => <option key={outcome}>{outcome}</option>)
 const OPERATORS = [{ id: 'operator', text: 'gatehouse operators' }]
 type Person = (typeof OPERATORS)[number]
 

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Loose } from '../api.ts'
+import { Options } from '../parts.tsx'
 import { useQuery } from '../router.ts'
 import type { Query } from '../routes.ts'
 import { ROLES } from '../words.ts'
@@ -42,11 +43,7 @@ export function MemberFilter() {
           onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value, shown: '' })}
         >
           <option value="">any {label}</option>
-          {Object.entries(values).map(([value, words]) => (
-            <option key={value} value={value}>
-              {words}
-            </option>
-          ))}
+          <Options of={values} />
         </select>
       ))}
     </search>

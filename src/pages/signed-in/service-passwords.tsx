@@ -1,18 +1,13 @@
 import { useId, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
-import { Time } from '../parts.tsx'
+import { Options, Time } from '../parts.tsx'
 import { type Asked, DialogButton } from './dialog-button.tsx'
 import { ListHead } from './list-head.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 
 /** In seconds. */
-const PREVIOUS = [
-  [0, 'now'],
-  [3_600, 'in 1 hour'],
-  [86_400, 'in 24 hours'],
-  [604_800, 'in 7 days'],
-] as const
+const PREVIOUS = { 0: 'now', 3600: 'in 1 hour', 86400: 'in 24 hours', 604800: 'in 7 days' }
 
 const COLUMNS = { Password: undefined, Created: undefined, 'Last used': undefined, Expires: undefined }
 
@@ -73,11 +68,7 @@ function Replace({ member, issuing, ...form }: DetailsProps & Asked) {
           value={seconds}
           onChange={({ currentTarget }) => setSeconds(Number(currentTarget.value))}
         >
-          {PREVIOUS.map(([value, words]) => (
-            <option key={value} value={value}>
-              {words}
-            </option>
-          ))}
+          <Options of={PREVIOUS} />
         </select>
       </div>
       <p>
