@@ -29,30 +29,10 @@ export function useFilter(): Filter {
   return { search: query['search']?.slice(0, 100), ...Object.fromEntries(chosen) }
 }
 
+/** Updates the query, with the search when the user stops typing. */
 export function MemberFilter() {
-  const [, changeQuery] = useQuery()
-  const filter: Partial<Record<string, string | number>> = useFilter()
-  return (
-    <search class="filters-line">
-      <Search />
-      {Object.entries(CHOICES).map(([name, { label, values }]) => (
-        <select
-          key={name}
-          aria-label={`Filter by ${label}`}
-          value={filter[name] ?? ''}
-          onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value, shown: '' })}
-        >
-          <option value="">any {label}</option>
-          <Options of={values} />
-        </select>
-      ))}
-    </search>
-  )
-}
-
-/** Updates the query when the user stops typing. */
-function Search() {
   const [{ search = '' }, changeQuery] = useQuery()
+  const filter: Partial<Record<string, string | number>> = useFilter()
   const [typed, setTyped] = useState({ text: search, search })
   // The query was changed elsewhere, for example by Back.
   const text = typed.search === search ? typed.text : search
@@ -66,17 +46,30 @@ function Search() {
     return () => clearTimeout(timer)
   }, [text, search])
   return (
-    <div class="field">
-      <input
-        type="search"
-        aria-label="Search names and emails"
-        placeholder="Name or email"
-        maxLength={100}
-        autoComplete="off"
-        spellcheck={false}
-        value={text}
-        onInput={({ currentTarget }) => setTyped({ text: currentTarget.value, search })}
-      />
-    </div>
+    <search class="filters-line">
+      <div class="field">
+        <input
+          type="search"
+          aria-label="Search names and emails"
+          placeholder="Name or email"
+          maxLength={100}
+          autoComplete="off"
+          spellcheck={false}
+          value={text}
+          onInput={({ currentTarget }) => setTyped({ text: currentTarget.value, search })}
+        />
+      </div>
+      {Object.entries(CHOICES).map(([name, { label, values }]) => (
+        <select
+          key={name}
+          aria-label={`Filter by ${label}`}
+          value={filter[name] ?? ''}
+          onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value, shown: '' })}
+        >
+          <option value="">any {label}</option>
+          <Options of={values} />
+        </select>
+      ))}
+    </search>
   )
 }
