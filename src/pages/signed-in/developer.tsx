@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks'
 import { Copied, Fact, Section, Time, Title } from '../parts.tsx'
-import { polled, reading, useRead, Waiting } from '../queries.tsx'
+import { polled, reading, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
 import { POLL_MS, ReceivedEvents } from './received-events.tsx'
 import { FirstEvent, Send } from './send-events.tsx'
@@ -52,6 +52,9 @@ export function Developer({ session }: { session: Session }) {
 function SignIn({ session }: { session: Session }) {
   const { companyHandle } = session.accessContext
   const mayAdd = session.permissions.includes('members:manage')
+  const reads = reading('GET /auth/members', { query: { kind: 'service', limit: 20 } })
+  const loaded = useQuery({ ...reads, enabled: mayAdd })
+  const { members = [], total = 0 } = loaded.data ?? {}
   const { origin } = location
   return (
     <Section
@@ -62,7 +65,18 @@ function SignIn({ session }: { session: Session }) {
       <p class="lead">
         Programs sign in as a service account.{!mayAdd && ' Ask an admin of your company to add one.'}
       </p>
-      {mayAdd && <ServiceAccounts />}
+      {mayAdd && <Waiting of={loaded} />}
+      {total > 0 && (
+        <ul class="plain">
+          {members.map(({ id, name, lastSignInAt: at }) => (
+            <li key={id}>
+              <strong>{name}</strong>{' '}
+              <span class="quiet">Last used: {at ? <Time at={at} isToTheHour /> : 'never'}</span>
+            </li>
+          ))}
+          {total > members.length && <li>And {total - members.length} more</li>}
+        </ul>
+      )}
       <dl class="facts">
         <Fact name="Sign in">
           <Copied method="POST" text={`${origin}/api/auth/login`} what="the sign-in URL" />
@@ -92,26 +106,5 @@ function SignIn({ session }: { session: Session }) {
         </a>
       </p>
     </Section>
-  )
-}
-
-function ServiceAccounts() {
-  const loaded = useRead('GET /auth/members', { query: { kind: 'service', limit: 20 } })
-  const { members = [], total = 0 } = loaded.data ?? {}
-  return (
-    <>
-      <Waiting of={loaded} />
-      {total > 0 && (
-        <ul class="plain">
-          {members.map(({ id, name, lastSignInAt: at }) => (
-            <li key={id}>
-              <strong>{name}</strong>{' '}
-              <span class="quiet">Last used: {at ? <Time at={at} isToTheHour /> : 'never'}</span>
-            </li>
-          ))}
-          {total > members.length && <li>And {total - members.length} more</li>}
-        </ul>
-      )}
-    </>
   )
 }
