@@ -1,60 +1,82 @@
 import { generate } from 'lean-qr'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call } from '../api.ts'
+import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import type { Change } from '../outcome.tsx'
-import { CopyButton, Dialog } from '../parts.tsx'
+import { CopyButton, Dialog, StepTitle } from '../parts.tsx'
 import { canUsePasskeys, makePasskey, stopAsking } from '../passkeys.ts'
+import { useReload } from '../queries.tsx'
 import { passkeyMark } from '../remembered.ts'
-import type { NewAuthenticator } from '../routes.ts'
+import type { NewAuthenticator, SecondFactors } from '../routes.ts'
 import { browserNameOf } from './browser-name.ts'
-import type { Asked } from './dialog-button.tsx'
+import { type Asked, DialogButton } from './dialog-button.tsx'
+import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 
 const ADDED = "Second factor added. You're signed out everywhere else."
 
 interface Props {
+  email: string
+  factors: SecondFactors
   change: Change
-  /** The emailed code, if the member needs one. */
-  mailCode?: string | undefined
-  /** An app whose setup already started. */
-  begun?: NewAuthenticator | undefined
-  /** Describes both kinds. */
-  isFirst?: boolean
   onAdded: () => void
-  /** Gets errors, which can be about the emailed code. */
-  onRefused?: (error: unknown) => never
 }
 
-export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused }: Props) {
-  const unused = useRef(begun)
-  const [chosen, setChosen] = useState<'passkey' | NewAuthenticator | null>(null)
+/** Adds a second factor. The first one can require an emailed code. */
+export function AddFactor({ email, factors, change, onAdded }: Props) {
+  const [mailCode, setMailCode] = useState<string | undefined>()
+  /** An app whose setup has started. */
+  const begun = useRef<NewAuthenticator | undefined>(undefined)
+  const [app, setApp] = useState<NewAuthenticator | null>(null)
+  const reload = useReload()
   const { run, isBusy, forget } = change
   const isAble = canUsePasskeys()
+  const isFirst = factors.secondFactors.length === 0
   const size = isFirst ? undefined : 'small'
 
-  function choose(kind: 'passkey' | null): void {
-    forget()
-    setChosen(kind)
+  const begin = (body: { mailCode: string | undefined }) => call('POST /auth/second-factors/totp', { body })
+  /** Starting an app's setup checks the code without consuming it, before a device creates a passkey. */
+  async function prove(code: string): Promise<void> {
+    begun.current = await begin({ mailCode: code })
+    setMailCode(code)
   }
   async function chooseApp(): Promise<void> {
-    const body = { mailCode }
-    const app = unused.current ?? (await call('POST /auth/second-factors/totp', { body }).catch(onRefused))
-    unused.current = undefined
-    setChosen(app)
+    setApp(begun.current ?? (await begin({ mailCode }).catch(refuse)))
+    begun.current = undefined
   }
-  const step: Step = {
-    change,
-    onCancel: () => choose(null),
-    async add(request) {
-      await keepCodes(ADDED, request.catch(onRefused))
-      setChosen(null)
-      onAdded()
-      return ADDED
-    },
+  function cancelApp(): void {
+    forget()
+    setApp(null)
   }
+  async function add(request: Parameters<typeof keepCodes>[1]): Promise<string> {
+    await keepCodes(ADDED, request.catch(refuse))
+    setApp(null)
+    onAdded()
+    return ADDED
+  }
+  /** The code may have expired in the meantime. */
+  function refuse(error: unknown): never {
+    if (mailCode === undefined || !needsMailCode(error)) throw error
+    setMailCode(undefined)
+    setApp(null)
+    throw new ApiError(
+      error.code,
+      'The emailed code has expired. If your device already created a passkey, create it again: the new one replaces it.',
+    )
+  }
+
+  if (factors.mailCodeRequired && mailCode === undefined)
+    return (
+      <>
+        <p>
+          To add one, enter a code that we email to <strong>{email}</strong>.
+        </p>
+        <MailboxProof use="factor" onStale={() => reload('GET /auth/second-factors')} onGiven={prove} />
+      </>
+    )
   return (
     <>
+      {mailCode && <StepTitle>Choose your second factor</StepTitle>}
       {isFirst && (
         <p>
           With a passkey, your device verifies you with your fingerprint, face, or PIN. An authenticator app
@@ -68,29 +90,22 @@ export function AddFactor({ change, mailCode, begun, isFirst, onAdded, onRefused
       )}
       <div class="choices">
         {isAble && (
-          <button
-            type="button"
+          <DialogButton
             class={size ?? 'primary'}
-            aria-disabled={isBusy}
-            onClick={() => choose('passkey')}
+            title="Add a passkey"
+            change={change}
+            dialog={(form) => <AddPasskey {...form} mailCode={mailCode} add={add} />}
           >
             Add a passkey
-          </button>
+          </DialogButton>
         )}
         <button type="button" class={size} aria-disabled={isBusy} onClick={() => run(chooseApp)}>
           Add an app
         </button>
       </div>
-      {chosen && (
-        <Dialog
-          title={chosen === 'passkey' ? 'Add a passkey' : 'Add an authenticator app'}
-          onClose={step.onCancel}
-        >
-          {chosen === 'passkey' ? (
-            <AddPasskey mailCode={mailCode} {...step} />
-          ) : (
-            <SetUpAuthenticator added={chosen} {...step} />
-          )}
+      {app && (
+        <Dialog title="Add an authenticator app" onClose={cancelApp}>
+          <SetUpAuthenticator added={app} change={change} onCancel={cancelApp} add={add} />
         </Dialog>
       )}
     </>

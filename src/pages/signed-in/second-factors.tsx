@@ -2,7 +2,6 @@ import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, Section } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
 import { AddFactor } from './add-factor.tsx'
-import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
 import type { PageProps } from './shell.tsx'
 
@@ -22,16 +21,15 @@ export function SecondFactorSection({ session, onRecovered }: Pick<PageProps, 's
     onRecovered?.()
   }
   const hasNone = factors?.secondFactors.length === 0
+  const adding = factors && (
+    <AddFactor email={session.user.email} factors={factors} change={change} onAdded={add} />
+  )
   return (
-    <Section
-      id="second-factors"
-      title="Second factors"
-      aside={factors && !hasNone && <AddFactor change={change} onAdded={add} />}
-    >
+    <Section id="second-factors" title="Second factors" aside={!hasNone && adding}>
       {hasNone && <p class="lead">You have none yet, so a stolen password is enough to sign in as you.</p>}
       <Waiting of={loaded} />
       <Outcome of={change} isOfForm />
-      {hasNone && <AddFirst email={session.user.email} loaded={loaded} change={change} onAdded={add} />}
+      {hasNone && adding}
       {factors && !hasNone && <FactorList factors={factors} change={change} onChanged={settle} />}
     </Section>
   )
