@@ -1,11 +1,11 @@
 import { useEffect, useId, useMemo, useState } from 'preact/hooks'
 import { Time } from '../parts.tsx'
 import type { Member, Security } from '../routes.ts'
-import { KINDS } from './factor-list.tsx'
 import { ListHead } from './list-head.tsx'
 import type { DetailsProps } from './member-acts.tsx'
 import { MemberDetails } from './member-details.tsx'
 import { asks } from './policy.tsx'
+import { KINDS } from './second-factors.tsx'
 
 interface RowProps extends DetailsProps {
   policy: Security['secondFactor']
