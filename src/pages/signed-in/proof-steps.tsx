@@ -5,7 +5,7 @@ import { Dialog } from '../parts.tsx'
 import { PasskeyButton } from '../passkey-button.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
 import { useRead } from '../queries.tsx'
-import type { Body, PasskeyProof } from '../routes.ts'
+import type { Body } from '../routes.ts'
 import { SecondStep } from '../second-step.tsx'
 
 interface Props {
@@ -19,6 +19,8 @@ interface Props {
 export function ProofSteps({ email, onProven, onCancel }: Props) {
   const [asked, setAsked] = useState<Challenge | null>(null)
   const [said, setSaid] = useState<string | null>(null)
+  const { data } = useRead('GET /auth/second-factors')
+  const hasPasskey = canUsePasskeys() && data?.secondFactors.some(({ kind }) => kind === 'passkey')
 
   async function send(body: Body<'POST /auth/reauthenticate'>): Promise<void> {
     const challenge = await call('POST /auth/reauthenticate', { body })
@@ -43,33 +45,23 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
     )
   return (
     <>
-      {said && (
-        <p class="notice" role="status">
-          {said}
-        </p>
-      )}
-      <Form action="Continue" {...(onCancel && { onCancel })} onSubmit={({ password }) => send({ password })}>
+      <p class="notice" role="status">
+        {said}
+      </p>
+      <Form action="Continue" onCancel={onCancel} onSubmit={({ password }) => send({ password })}>
         <Username email={email} />
         <Field label="Password" name="password" type="password" autoComplete="current-password" hasFocus />
       </Form>
-      <ByPasskey give={(proof) => send({ method: 'passkey', ...proof })} />
-    </>
-  )
-}
-
-/** Shown if the user has a passkey and the browser supports it. */
-function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
-  const { data } = useRead('GET /auth/second-factors')
-  const hasPasskey = data?.secondFactors.some(({ kind }) => kind === 'passkey')
-  if (!hasPasskey || !canUsePasskeys()) return null
-  return (
-    <>
-      <p class="or">or</p>
-      <PasskeyButton
-        action="Use a passkey"
-        begin={() => call('POST /auth/reauthenticate/passkey/options')}
-        give={(proof) => give(proof).catch(explain)}
-      />
+      {hasPasskey && (
+        <>
+          <p class="or">or</p>
+          <PasskeyButton
+            action="Use a passkey"
+            begin={() => call('POST /auth/reauthenticate/passkey/options')}
+            give={(proof) => send({ method: 'passkey', ...proof }).catch(explain)}
+          />
+        </>
+      )}
     </>
   )
 }
