@@ -82,27 +82,25 @@ export function useAdminProof() {
     whom: string,
     change: (mailCode?: string) => Promise<Result>,
   ): Promise<Result> {
-    return await change().catch(async (error: unknown) => {
+    return await change().catch((error: unknown) => {
       if (!needsMailCode(error)) throw error
-      const { promise, resolve, reject } = Promise.withResolvers<Result>()
-      setAsked({
-        whom,
-        async give(mailCode) {
-          try {
-            resolve(await change(mailCode))
-          } catch (fault) {
-            // The form of the code shows what is wrong with it.
-            if (needsMailCode(fault)) throw fault
-            reject(fault)
-          }
-          setAsked(null)
-        },
-        cancel() {
-          setAsked(null)
-          reject(new ApiError('canceled', 'Without the code, nobody becomes an admin.'))
-        },
-      })
-      return await promise
+      return new Promise<Result>((resolve, reject) =>
+        setAsked({
+          whom,
+          async give(mailCode) {
+            await change(mailCode).then(resolve, (fault: unknown) => {
+              // The form of the code shows what is wrong with it.
+              if (needsMailCode(fault)) throw fault
+              reject(fault)
+            })
+            setAsked(null)
+          },
+          cancel() {
+            setAsked(null)
+            reject(new ApiError('canceled', 'Without the code, nobody becomes an admin.'))
+          },
+        }),
+      )
     })
   }
 
