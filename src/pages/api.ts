@@ -30,6 +30,12 @@ export class ApiError extends Error {
 export const invalid = (fields: Record<string, string>) =>
   new ApiError('invalid_request', 'Correct the marked fields.', { fields })
 
+/** For what may have ended elsewhere: 404 is not an error. */
+export function nullIfGone(error: unknown): null {
+  if (error instanceof ApiError && error.status === 404) return null
+  throw error
+}
+
 /** The session, and callbacks for responses about it. The application sets them. */
 export const session = {
   /** The session that the page shows. Requests name it, because a sign-in in a different tab can replace its cookie. */

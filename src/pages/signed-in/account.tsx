@@ -1,4 +1,4 @@
-import { ApiError, call } from '../api.ts'
+import { call, nullIfGone } from '../api.ts'
 import { Field, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, LIST, Section, Time, Title } from '../parts.tsx'
@@ -96,7 +96,7 @@ function OwnSessionList() {
   const end = (ids: string[]) =>
     run(async () => {
       try {
-        for (const id of ids) await call('DELETE /auth/sessions/:id', { id }).catch(unlessGone)
+        for (const id of ids) await call('DELETE /auth/sessions/:id', { id }).catch(nullIfGone)
       } finally {
         loaded.refetch()
       }
@@ -150,9 +150,4 @@ function OwnSessionList() {
       )}
     </Section>
   )
-}
-
-/** A session that has already ended is not an error. */
-function unlessGone(error: unknown): void {
-  if (!(error instanceof ApiError && error.status === 404)) throw error
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/preact-query'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, call, session } from '../api.ts'
+import { ApiError, call, nullIfGone, session } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, StepTitle, Time } from '../parts.tsx'
@@ -12,7 +12,7 @@ import { Setting } from './setting.tsx'
 export function EmailSetting({ email }: { email: string }) {
   const { data: pending } = useQuery({
     queryKey: ['GET /auth/email/change'],
-    queryFn: ({ signal }) => call('GET /auth/email/change', { signal }).catch(toNull),
+    queryFn: ({ signal }) => call('GET /auth/email/change', { signal }).catch(nullIfGone),
     refetchOnWindowFocus: true,
     // Its link may be opened in a different browser.
     refetchInterval: (query) => Boolean(query.state.data) && polled(2_000).refetchInterval(query),
@@ -29,7 +29,7 @@ export function EmailSetting({ email }: { email: string }) {
   }, [pending])
 
   async function withdraw(): Promise<string> {
-    const isWithdrawn = await call('DELETE /auth/email/change').then(() => true, toNull)
+    const isWithdrawn = await call('DELETE /auth/email/change').then(() => true, nullIfGone)
     // What this says must stay.
     wasPending.current = false
     reload('GET /auth/email/change')
@@ -63,12 +63,6 @@ export function EmailSetting({ email }: { email: string }) {
       dialog={(form) => <NewEmail {...form} email={email} onSent={() => reload('GET /auth/email/change')} />}
     />
   )
-}
-
-/** 404 means that no change is pending. */
-function toNull(error: unknown): null {
-  if (error instanceof ApiError && error.status === 404) return null
-  throw error
 }
 
 /** Requests a new email. Without a second factor, that takes a code sent to the current one. */
