@@ -1,4 +1,4 @@
-/** The paths of all pages, for the application, the navigation (shell.tsx), and the service (src/app.ts). */
+/** The paths of all pages, for the application, the navigation (signed-in/pages.tsx), and the service (src/app.ts). */
 
 export const PUBLIC_PATHS = [
   '/register',

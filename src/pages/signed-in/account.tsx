@@ -3,12 +3,19 @@ import { Field, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, LIST, Section, Time, Title } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
+import type { Session } from '../routes.ts'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
 import { EmailSetting } from './email-setting.tsx'
 import { SecondFactorSection, UsedRecoveryCode } from './second-factors.tsx'
 import { Setting } from './setting.tsx'
-import type { PageProps } from './shell.tsx'
+
+export interface PageProps {
+  session: Session
+  onChanged: (changed: Session) => void
+  /** The notice about a used recovery code was followed or dismissed. Undefined if none was used. */
+  onRecovered: (() => void) | undefined
+}
 
 export function Account({ session, onChanged, onRecovered }: PageProps) {
   const { user, permissions, accessContext } = session
@@ -75,7 +82,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
           />
         </dl>
       </Section>
-      <SecondFactorSection session={session} onRecovered={onRecovered} />
+      <SecondFactorSection email={user.email} onRecovered={onRecovered} />
       <OwnSessionList />
     </>
   )

@@ -3,12 +3,12 @@ import { Outcome, useChange } from '../outcome.tsx'
 import { Section, Title } from '../parts.tsx'
 import { usePages, Waiting } from '../queries.tsx'
 import { useQuery } from '../router.ts'
+import type { Session } from '../routes.ts'
 import { Chart } from './activity-chart.tsx'
 import { ActivityFilter } from './activity-filter.tsx'
 import { EntryTable } from './entry-table.tsx'
-import type { PageProps } from './shell.tsx'
 
-export function Activity({ session: { accessContext } }: PageProps) {
+export function Activity({ session: { accessContext } }: { session: Session }) {
   const [{ action, outcome, actor, subject, ...days }] = useQuery()
   const filter = { action, outcome, actor, subject, ...timesOf(days) }
   const { pages, first, moreButton } = usePages('GET /auth/audit', { limit: 100, ...filter })

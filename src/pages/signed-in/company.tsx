@@ -6,7 +6,6 @@ import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
 import { PolicySetting, Without } from './policy.tsx'
 import { Setting } from './setting.tsx'
-import type { PageProps } from './shell.tsx'
 
 const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
   trialing: 'on a trial until',
@@ -16,7 +15,12 @@ const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
   suspended: 'suspended; paid period ended on',
 }
 
-export function CompanyPage({ session, onChanged }: PageProps) {
+interface Props {
+  session: Session
+  onChanged: (changed: Session) => void
+}
+
+export function CompanyPage({ session, onChanged }: Props) {
   const { companyId, companyName, companyHandle } = session.accessContext
   const { plan, status, currentPeriodEnd } = session.subscription
   const isOver = Date.parse(currentPeriodEnd) <= Date.now()

@@ -1,11 +1,12 @@
 import type { ComponentChild } from 'preact'
 import { useRef } from 'preact/hooks'
 import { useLeaving } from '../leaving.tsx'
+import { Mark } from '../mark.tsx'
 import { Title } from '../parts.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import { Fault, Sharing } from '../queries.tsx'
 import type { Session } from '../routes.ts'
-import { Account } from './account.tsx'
+import { Account, type PageProps } from './account.tsx'
 import { Activity } from './activity.tsx'
 import { CompanyPage } from './company.tsx'
 import { Developer } from './developer.tsx'
@@ -13,7 +14,6 @@ import { Enrolment } from './enrolment.tsx'
 import { MembersPage } from './members.tsx'
 import { ProofDialog } from './proof-steps.tsx'
 import { CodesFirst } from './recovery-codes.tsx'
-import { mayOpen, type PageProps, Shell } from './shell.tsx'
 
 /** The pages behind sign-in. The browser loads them while the user signs in. */
 
@@ -28,6 +28,7 @@ const PAGES: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => Componen
 interface Props extends PageProps {
   path: keyof typeof SIGNED_IN_PAGES
   fault: string | null
+  /** Hides the navigation until the company's policy is satisfied. */
   mustEnroll: boolean
   onEnrolled: () => void
   onSignOut: () => void
@@ -35,15 +36,47 @@ interface Props extends PageProps {
 
 export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...props }: Props) {
   const { session } = props
+  const { accessContext, permissions, user } = session
+  const mayOpen = ({ needs }: { needs?: string }) => needs === undefined || permissions.includes(needs)
+  const pages = Object.entries(SIGNED_IN_PAGES).filter(([, page]) => mayOpen(page))
   const shown = useRef<keyof typeof PAGES | 'enrolment' | 'denied'>(path)
   const { isLosing, dialog } = useLeaving()
   // A change of the role or the policy does not take away what a page shows only once.
   if (!isLosing || shown.current === 'enrolment')
-    shown.current = mustEnroll ? 'enrolment' : mayOpen(SIGNED_IN_PAGES[path], session) ? path : 'denied'
+    shown.current = mustEnroll ? 'enrolment' : mayOpen(SIGNED_IN_PAGES[path]) ? path : 'denied'
   return (
     // The key prevents one session's data from showing in a different one.
     <Sharing key={session.session.id}>
-      <Shell session={session} path={path} mustEnroll={mustEnroll} onSignOut={onSignOut}>
+      <a class="skip" href="#content">
+        Skip to content
+      </a>
+      <header class="bar">
+        <p class="brand" translate={false}>
+          <Mark /> gatehouse <span class="company">{accessContext.companyName}</span>
+        </p>
+        {!mustEnroll && (
+          <nav aria-label="Pages">
+            <ul>
+              {pages.map(([to, { title }]) => (
+                <li key={to}>
+                  <a class="tab" href={to} aria-current={to === path ? 'page' : undefined}>
+                    {title}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </nav>
+        )}
+        <p class="who">
+          <span class="quiet" title={user.email}>
+            {user.name}
+          </span>
+          <button type="button" class="small" onClick={onSignOut}>
+            Sign out
+          </button>
+        </p>
+      </header>
+      <main class="wide" id="content">
         {fault && <Fault>{fault}</Fault>}
         <CodesFirst session={session} path={path}>
           {shown.current === 'enrolment' ? (
@@ -54,9 +87,9 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
             PAGES[shown.current](props)
           )}
         </CodesFirst>
-        <ProofDialog email={session.user.email} />
+        <ProofDialog email={user.email} />
         {dialog}
-      </Shell>
+      </main>
     </Sharing>
   )
 }

@@ -6,7 +6,6 @@ import type { SecondFactors } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 import { Setting } from './setting.tsx'
-import type { PageProps } from './shell.tsx'
 
 type Factor = SecondFactors['secondFactors'][number]
 
@@ -15,7 +14,12 @@ export const KINDS: Record<Factor['kind'], string> = { passkey: 'passkey', totp:
 const FEW_CODES = 3
 const REPLACED = 'The codes that you stored before no longer work.'
 
-export function SecondFactorSection({ session, onRecovered }: Pick<PageProps, 'session' | 'onRecovered'>) {
+interface Props {
+  email: string
+  onRecovered: (() => void) | undefined
+}
+
+export function SecondFactorSection({ email, onRecovered }: Props) {
   const loaded = useRead('GET /auth/second-factors')
   const reload = useReload()
   const change = useChange()
@@ -43,9 +47,7 @@ export function SecondFactorSection({ session, onRecovered }: Pick<PageProps, 's
     settle()
     return REPLACED
   }
-  const adding = factors && (
-    <AddFactor email={session.user.email} factors={factors} change={change} onAdded={add} />
-  )
+  const adding = factors && <AddFactor email={email} factors={factors} change={change} onAdded={add} />
   return (
     <Section id="second-factors" title="Second factors" aside={!hasNone && adding}>
       {hasNone && <p class="lead">You have none yet, so a stolen password is enough to sign in as you.</p>}
