@@ -15,6 +15,11 @@ const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
   suspended: 'suspended; paid period ended on',
 }
 
+/** The service's rule, so that an invalid handle is refused without using one of the day's changes. */
+const HANDLE = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
+const NOT_A_HANDLE =
+  'must have 3 to 40 lowercase letters, digits, or hyphens, start with a letter, and end with a letter or digit'
+
 interface Props {
   session: Session
   onChanged: (changed: Session) => void
@@ -29,6 +34,14 @@ export function CompanyPage({ session, onChanged }: Props) {
     const accessContext = { ...session.accessContext, companyName: name, companyHandle: handle }
     onChanged({ ...session, accessContext })
     if (readCompany()?.id === id) rememberCompany({ id, handle, name })
+  }
+  async function saveHandle({ handle: typed }: Values): Promise<string> {
+    const handle = typed.trim().toLowerCase()
+    if (handle === companyHandle) return 'No changes to save.'
+    if (!HANDLE.test(handle)) throw invalid({ handle: NOT_A_HANDLE })
+    const saved = await call('PATCH /auth/company', { body: { handle } })
+    show(saved)
+    return `Handle saved. Everyone now signs in with ${saved.handle}.`
   }
   return (
     <>
@@ -52,7 +65,26 @@ export function CompanyPage({ session, onChanged }: Props) {
               hasFocus
             />
           </Setting>
-          <HandleSetting current={companyHandle} onSaved={show} />
+          <Setting
+            label="Handle"
+            value={
+              <>
+                {companyHandle ? <Copied text={companyHandle} what="the handle" /> : 'none yet'}
+                <p class="quiet">Members enter it to sign in.</p>
+              </>
+            }
+            isDanger={companyHandle !== null}
+            onSubmit={saveHandle}
+          >
+            <Field
+              label="New handle"
+              name="handle"
+              value={companyHandle ?? ''}
+              hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+              hasFocus
+            />
+            {companyHandle && <Effect current={companyHandle} />}
+          </Setting>
           <Setting label="Company ID" value={<Copied text={companyId} what="the company ID" />} />
           <Setting
             label="Plan"
@@ -94,51 +126,6 @@ export function CompanyPage({ session, onChanged }: Props) {
   )
 }
 
-interface HandleProps {
-  current: string | null
-  onSaved: (company: Answer<'PATCH /auth/company'>) => void
-}
-
-/** The service's rule, so that an invalid handle is refused without using one of the day's changes. */
-const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
-const NOT_OF_FORM =
-  'must have 3 to 40 lowercase letters, digits, or hyphens, start with a letter, and end with a letter or digit'
-
-/** The handle names the company at sign-in. After a change, the previous one no longer works. */
-function HandleSetting({ current, onSaved }: HandleProps) {
-  async function save({ handle: typed }: Values): Promise<string> {
-    const handle = typed.trim().toLowerCase()
-    if (handle === current) return 'No changes to save.'
-    if (!FORM.test(handle)) throw invalid({ handle: NOT_OF_FORM })
-    const saved = await call('PATCH /auth/company', { body: { handle } })
-    onSaved(saved)
-    return `Handle saved. Everyone now signs in with ${saved.handle}.`
-  }
-
-  return (
-    <Setting
-      label="Handle"
-      value={
-        <>
-          {current ? <Copied text={current} what="the handle" /> : 'none yet'}
-          <p class="quiet">Members enter it to sign in.</p>
-        </>
-      }
-      isDanger={current !== null}
-      onSubmit={save}
-    >
-      <Field
-        label="New handle"
-        name="handle"
-        value={current ?? ''}
-        hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
-        hasFocus
-      />
-      {current && <Effect current={current} />}
-    </Setting>
-  )
-}
-
 function useConcerned(kind: 'person' | 'service', what: string): string | null {
   const { data } = useRead('GET /auth/members', { query: { limit: 1, status: 'active', kind } })
   if (!data) return `All ${what}s`
@@ -147,6 +134,7 @@ function useConcerned(kind: 'person' | 'service', what: string): string | null {
     : `${data.total.toLocaleString(LOCALE)} ${what}${data.total === 1 ? '' : 's'}`
 }
 
+/** The effect of a new handle on sign-ins, which name the company with it. */
 function Effect({ current }: { current: string }) {
   const people = useConcerned('person', 'member')
   const services = useConcerned('service', 'service account')
