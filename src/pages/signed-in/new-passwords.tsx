@@ -5,17 +5,11 @@ import { useLoss } from '../leaving.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, Fact, Section, Time } from '../parts.tsx'
 import { useReload } from '../queries.tsx'
-import type { Session } from '../routes.ts'
+import type { Answer, Member, Session } from '../routes.ts'
 import { DialogButton } from './dialog-button.tsx'
 import { RoleSelect } from './role-select.tsx'
 
-interface NewPassword {
-  name: string
-  email: string
-  password: string
-  /** When the previous password expires; null if it no longer works. */
-  previousExpiresAt: string | null
-}
+type NewPassword = Pick<Member, 'name' | 'email'> & Answer<'POST /auth/members/:id/password'>
 
 export type Issuing = ReturnType<typeof useNewPasswords>
 

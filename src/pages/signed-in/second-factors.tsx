@@ -2,14 +2,11 @@ import { call } from '../api.ts'
 import { Outcome, useChange } from '../outcome.tsx'
 import { LinkButton, Section, Time } from '../parts.tsx'
 import { useRead, useReload, Waiting } from '../queries.tsx'
-import type { SecondFactors } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 import { Setting } from './setting.tsx'
 
-type Factor = SecondFactors['secondFactors'][number]
-
-export const KINDS: Record<Factor['kind'], string> = { passkey: 'passkey', totp: 'authenticator app' }
+export const KINDS = { passkey: 'passkey', totp: 'authenticator app' }
 
 const FEW_CODES = 3
 const REPLACED = 'The codes that you stored before no longer work.'

@@ -54,9 +54,9 @@ function Replace({ member, issuing, ...form }: DetailsProps & Asked) {
   const selectId = useId()
   async function replace(): Promise<void> {
     const body = { previousValidSeconds: seconds }
-    const { password, previousExpiresAt } = await call('POST /auth/members/:id/password', { id, body })
+    const issued = await call('POST /auth/members/:id/password', { id, body })
     form.onCancel()
-    issuing.show({ name, email, password, previousExpiresAt })
+    issuing.show({ name, email, ...issued })
   }
   return (
     <Form change={form.change} onCancel={form.onCancel} action="Replace password" isDanger onSubmit={replace}>
