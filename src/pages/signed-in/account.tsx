@@ -13,6 +13,7 @@ import { Setting } from './setting.tsx'
 export interface PageProps {
   session: Session
   onChanged: (changed: Session) => void
+  onEnrolled: () => void
   /** The notice about a used recovery code was followed or dismissed. Undefined if none was used. */
   onRecovered: (() => void) | undefined
 }

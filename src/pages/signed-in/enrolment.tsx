@@ -7,7 +7,7 @@ import { AddFactor } from './add-factor.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
 /** Replaces all pages for members who must add or use a second factor first. */
-export function Enrolment({ session, onDone }: { session: Session; onDone: () => void }) {
+export function Enrolment({ session, onEnrolled }: { session: Session; onEnrolled: () => void }) {
   const loaded = useRead('GET /auth/second-factors')
   const change = useChange()
   const { email } = session.user
@@ -16,7 +16,7 @@ export function Enrolment({ session, onDone }: { session: Session; onDone: () =>
   const isOver = factors?.enrolmentRequired === false
   useEffect(() => {
     // Done in a different tab, or the policy changed.
-    if (isOver) onDone()
+    if (isOver) onEnrolled()
   }, [isOver])
 
   return (
@@ -26,13 +26,13 @@ export function Enrolment({ session, onDone }: { session: Session; onDone: () =>
       {!factors || isOver ? null : factors.secondFactors.length > 0 ? (
         <Section id="prove" title="Confirm it's you">
           <p class="lead">To continue, use your second factor.</p>
-          <ProofSteps email={email} onProven={onDone} />
+          <ProofSteps email={email} onProven={onEnrolled} />
         </Section>
       ) : (
         <Section id="add" title="Add your second factor">
           <p class="lead">You'll use it each time you sign in. You can add more later.</p>
           <Outcome of={change} isOfForm />
-          <AddFactor email={email} factors={factors} change={change} onAdded={onDone} />
+          <AddFactor email={email} factors={factors} change={change} onAdded={onEnrolled} />
         </Section>
       )}
     </>

@@ -1,4 +1,4 @@
-import type { ComponentChild } from 'preact'
+import type { ComponentType } from 'preact'
 import { useRef } from 'preact/hooks'
 import { useLeaving } from '../leaving.tsx'
 import { Mark } from '../mark.tsx'
@@ -17,12 +17,12 @@ import { CodesFirst } from './recovery-codes.tsx'
 
 /** The pages behind sign-in. The browser loads them while the user signs in. */
 
-const PAGES: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
-  '/developer': (props) => <Developer {...props} />,
-  '/members': (props) => <MembersPage {...props} />,
-  '/activity': (props) => <Activity {...props} />,
-  '/company': (props) => <CompanyPage {...props} />,
-  '/account': (props) => <Account {...props} />,
+const PAGES: Record<keyof typeof SIGNED_IN_PAGES, ComponentType<PageProps>> = {
+  '/developer': Developer,
+  '/members': MembersPage,
+  '/activity': Activity,
+  '/company': CompanyPage,
+  '/account': Account,
 }
 
 interface Props extends PageProps {
@@ -30,20 +30,20 @@ interface Props extends PageProps {
   fault: string | null
   /** Hides the navigation until the company's policy is satisfied. */
   mustEnroll: boolean
-  onEnrolled: () => void
   onSignOut: () => void
 }
 
-export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...props }: Props) {
+export function SignedIn({ path, fault, mustEnroll, onSignOut, ...props }: Props) {
   const { session } = props
   const { accessContext, permissions, user } = session
   const mayOpen = ({ needs }: { needs?: string }) => needs === undefined || permissions.includes(needs)
   const pages = Object.entries(SIGNED_IN_PAGES).filter(([, page]) => mayOpen(page))
-  const shown = useRef<keyof typeof PAGES | 'enrolment' | 'denied'>(path)
+  const shown = useRef<ComponentType<PageProps>>(PAGES[path])
   const { isLosing, dialog } = useLeaving()
   // A change of the role or the policy does not take away what a page shows only once.
-  if (!isLosing || shown.current === 'enrolment')
-    shown.current = mustEnroll ? 'enrolment' : mayOpen(SIGNED_IN_PAGES[path]) ? path : 'denied'
+  if (!isLosing || shown.current === Enrolment)
+    shown.current = mustEnroll ? Enrolment : mayOpen(SIGNED_IN_PAGES[path]) ? PAGES[path] : Denied
+  const Page = shown.current
   return (
     // The key prevents one session's data from showing in a different one.
     <Sharing key={session.session.id}>
@@ -79,13 +79,7 @@ export function SignedIn({ path, fault, mustEnroll, onEnrolled, onSignOut, ...pr
       <main class="wide" id="content">
         {fault && <Fault>{fault}</Fault>}
         <CodesFirst session={session} path={path}>
-          {shown.current === 'enrolment' ? (
-            <Enrolment session={session} onDone={onEnrolled} />
-          ) : shown.current === 'denied' ? (
-            <Denied session={session} />
-          ) : (
-            PAGES[shown.current](props)
-          )}
+          <Page {...props} />
         </CodesFirst>
         <ProofDialog email={user.email} />
         {dialog}
