@@ -90,10 +90,8 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
 }
 
 /** The browser and its system, or a program's full user agent. */
-function nameOf(userAgent: string | null): string {
-  if (userAgent === null) return 'An unnamed program'
-  return browserNameOf(userAgent) ?? userAgent
-}
+const nameOf = (userAgent: string | null) =>
+  browserNameOf(userAgent ?? '') ?? userAgent ?? 'An unnamed program'
 
 function OwnSessionList() {
   const loaded = useRead('GET /auth/sessions')
