@@ -93,7 +93,7 @@ export function Field(props: FieldProps) {
         )}
       </div>
       {hint && (
-        <p class="hint" id={`${id}-hint`}>
+        <p class="quiet" id={`${id}-hint`}>
           {hint}
         </p>
       )}

@@ -115,7 +115,7 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
         ))}
         <LinkButton onClick={onCancel}>{cancel}</LinkButton>
       </p>
-      <p class="hint">
+      <p class="quiet">
         Lost your passkey or phone? {others.length > 0 ? 'Use a different method above, or ask' : 'Ask'} an
         admin of your company to reset your second factors. If you're the only admin, ask your gatehouse
         operator.

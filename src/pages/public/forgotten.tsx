@@ -59,7 +59,7 @@ function MailWanted({ title, intro, action, company, send, children }: Props) {
         <div class="done" role="status">
           If <strong>{email}</strong> {children}
         </div>
-        <p class="hint">Didn't get an email? Check your spam folder and the {what} above.</p>
+        <p class="quiet">Didn't get an email? Check your spam folder and the {what} above.</p>
         <p class="links">
           <LinkButton onClick={() => setDone(false)}>Change the {what}</LinkButton>
           <a href="/sign-in">Back to sign-in</a>

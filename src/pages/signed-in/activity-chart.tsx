@@ -50,7 +50,7 @@ function Bars({ days }: { days: Day[] }) {
     <>
       <p key={`${signIns} ${refusals}`} class="chart-legend">
         <span class="chart-key">Sign-ins: {signIns}</span>
-        <span class="chart-key chart-key-refused">Refused sign-ins and changes: {refusals}</span>
+        <span class="chart-key chart-refused">Refused sign-ins and changes: {refusals}</span>
       </p>
       <div class="chart-frame">
         <div class="chart-scale" translate={false} aria-hidden="true">

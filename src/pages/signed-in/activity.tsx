@@ -49,7 +49,7 @@ export function Activity({ session: { accessContext } }: { session: Session }) {
         <ActivityFilter />
         <Waiting of={first} />
         {first.data && !hasEntries && (
-          <p class="empty" role="status">
+          <p class="quiet" role="status">
             No events match. Clear the filter or choose different days.
           </p>
         )}

@@ -84,7 +84,7 @@ export function AddFactor({ email, factors, change, onAdded }: Props) {
         </p>
       )}
       {!isAble && (
-        <p class="hint">
+        <p class="quiet">
           This browser doesn't support passkeys at this address. To add one, use a different browser.
         </p>
       )}

@@ -19,7 +19,7 @@ export function EntryTable({ pages }: { pages: Page[] }) {
   }, [drawn, pages.length])
   return (
     <table class="list trail" aria-labelledby="trail">
-      <ListHead columns={{ When: 'trail-when', Who: 'trail-who', What: undefined }} />
+      <ListHead columns={{ When: undefined, Who: undefined, What: undefined }} />
       {pages.map(
         (page, n) =>
           (n < drawn || heights.has(page)) && (
@@ -75,7 +75,7 @@ function Row({ entry, names }: { entry: AuditEntry; names: Page['names'] }) {
         {ipAddress && <span class="quiet trail-aside"> from {ipAddress}</span>}
       </td>
       <td class="trail-who">{actor === null ? 'Someone' : <Who id={actor} name={names[actor]} />}</td>
-      <td class="trail-what">
+      <td>
         {before}
         {subject !== null && subject !== actor && !isOfFactor(action) && (
           <>

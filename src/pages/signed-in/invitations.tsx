@@ -52,7 +52,7 @@ export function useEnding(memberId: string): string {
     : `The ${sent} open invitations they sent stop working.`
 }
 
-const COLUMNS = { Email: 'list-first', Role: 'list-role', Status: 'list-status', Actions: 'list-acts' }
+const COLUMNS = { Email: '36%', Role: '6rem', Status: '15rem', Actions: '13rem' }
 
 export function Invitations() {
   const loaded = useInvitations()
@@ -73,7 +73,7 @@ export function Invitations() {
     <>
       <Outcome of={change} isOfForm />
       <Waiting of={loaded} />
-      {loaded.data?.length === 0 && <p class="empty">No open invitations. Invite people above.</p>}
+      {loaded.data?.length === 0 && <p class="quiet">No open invitations. Invite people above.</p>}
       {loaded.data && loaded.data.length > 0 && (
         <table class="list" aria-labelledby="list">
           <ListHead columns={COLUMNS} buttons="Actions" />
@@ -82,7 +82,7 @@ export function Invitations() {
               const { id, email, role, mail, expiresAt, invitedBy } = invitation
               return (
                 <tr key={id} class="list-row">
-                  <th scope="row" class="list-first">
+                  <th scope="row">
                     <span class="list-line list-name" title={email} translate={false}>
                       {email}
                     </span>

@@ -99,7 +99,7 @@ export function Invite({ change }: { change: Change }) {
                   aria-describedby={report ? `${id}-hint ${id}-error` : `${id}-hint`}
                   onInput={({ currentTarget }) => setText(currentTarget.value)}
                 />
-                <p class="hint" id={`${id}-hint`}>
+                <p class="quiet" id={`${id}-hint`}>
                   Paste any list. To give one person a different role, add it after their email:{' '}
                   <code>{'ann@example.com,\u00a0analyst'}</code>
                 </p>

@@ -1,5 +1,5 @@
 interface Props {
-  /** Names with their classes. */
+  /** Names with their widths. */
   columns: Record<string, string | undefined>
   /** A column of buttons, which shows no name. */
   buttons?: string
@@ -10,7 +10,7 @@ export function ListHead({ columns, buttons }: Props) {
     <thead class="list-head">
       <tr>
         {Object.entries(columns).map(([name, width]) => (
-          <th key={name} scope="col" class={width}>
+          <th key={name} scope="col" style={{ width }}>
             <span class={name === buttons ? 'hidden' : undefined}>{name}</span>
           </th>
         ))}

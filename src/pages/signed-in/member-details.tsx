@@ -59,7 +59,7 @@ function Rights({ member, onChanged }: DetailsProps) {
   }
 
   return (
-    <div class="member-rights">
+    <div>
       <Form action="Save changes" isSecond onSubmit={save}>
         <RoleSelect key={role} value={role} hasAdmin={kind === 'person'} />
         <Field
@@ -69,7 +69,7 @@ function Rights({ member, onChanged }: DetailsProps) {
           hint="Resources that your other services give them access to, such as environment:production. Separate with commas."
           isOptional
         />
-        {ending && <p class="hint">If you change the role: {ending}</p>}
+        {ending && <p class="quiet">If you change the role: {ending}</p>}
       </Form>
       {dialog}
     </div>

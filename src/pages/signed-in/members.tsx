@@ -96,7 +96,7 @@ function MemberList({ session, issuing, onDeleted }: ListProps) {
         {isFiltered && <a href="/members">Clear filters</a>}
       </p>
       {policy !== 'optional' && (
-        <p class="hint">
+        <p class="quiet">
           Your company requires a second factor for {policy === 'admins' ? 'admins' : 'everyone'}, as set
           under <a href="/company">Company</a>. Members who don't have one must add it before they continue.
         </p>

@@ -81,20 +81,18 @@ export function ReceivedEvents({ session, refused, hint }: Props) {
       {refused && <Waiting of={refused} />}
       {isWatching && <Waiting of={watched} />}
       {isLoaded && rows.length === 0 && (
-        <p class="empty">{isWatching ? 'No events yet.' : 'No refused requests.'}</p>
+        <p class="quiet">{isWatching ? 'No events yet.' : 'No refused requests.'}</p>
       )}
       {rows.length > 0 && (
         <table class="list" aria-labelledby="events">
-          <ListHead columns={{ Time: 'list-time', Event: undefined, Outcome: 'list-first' }} />
+          <ListHead columns={{ Time: '10.5rem', Event: undefined, Outcome: '36%' }} />
           <tbody>
             {rows.map(({ key, at, event, outcome }) => (
               <tr key={key} class="list-row">
                 <td>
                   <Time at={at} />
                 </td>
-                <th scope="row" class="list-first">
-                  {event}
-                </th>
+                <th scope="row">{event}</th>
                 <td>{outcome}</td>
               </tr>
             ))}

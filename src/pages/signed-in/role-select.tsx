@@ -26,7 +26,7 @@ export function RoleSelect({ value = 'viewer', hasAdmin = true }: Props) {
           </option>
         ))}
       </select>
-      <p class="hint" id={`${id}-can`} aria-live="polite">
+      <p class="quiet" id={`${id}-can`} aria-live="polite">
         {isRole(role) && CAN[role]}
       </p>
     </div>

@@ -99,7 +99,7 @@ export function SecondFactorSection({ email, onRecovered }: Props) {
         </dl>
       )}
       {isLast && required && (
-        <p class="hint">Your company requires a second factor. To remove this one, add a new one first.</p>
+        <p class="quiet">Your company requires a second factor. To remove this one, add a new one first.</p>
       )}
     </Section>
   )

@@ -16,7 +16,7 @@ export function ServicePasswords(props: DetailsProps) {
   const { name, passwords = [] } = props.member
   const headingId = useId()
   return (
-    <div class="member-passwords">
+    <div>
       <div class="heading">
         <h3 id={headingId}>Passwords</h3>
         <DialogButton
@@ -34,9 +34,7 @@ export function ServicePasswords(props: DetailsProps) {
         <tbody>
           {passwords.map(({ hint, createdAt, lastUsedAt, expiresAt }) => (
             <tr key={hint} class="list-row">
-              <th scope="row" class="list-first">
-                {hint === null ? 'Older password' : <code>gsp_…{hint}</code>}
-              </th>
+              <th scope="row">{hint === null ? 'Older password' : <code>gsp_…{hint}</code>}</th>
               <td data-label="Created">{createdAt ? <Time at={createdAt} /> : 'unknown'}</td>
               <td data-label="Last used">{lastUsedAt ? <Time at={lastUsedAt} isToTheHour /> : 'never'}</td>
               <td data-label="Expires">{expiresAt ? <Time at={expiresAt} /> : 'never'}</td>
