@@ -86,7 +86,7 @@ export function Field(props: FieldProps) {
       <div class="input">
         {inputs[isPassword && isShown ? 'text' : type]}
         {isPassword && (
-          <button type="button" class="show" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
+          <button type="button" class="quiet show" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
             {isShown ? 'Hide' : 'Show'}
             <span class="hidden"> {label.toLowerCase()}</span>
           </button>

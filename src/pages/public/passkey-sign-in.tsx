@@ -26,7 +26,7 @@ export function PasskeySignIn({ isFirst, onSignedIn }: { isFirst: boolean; onSig
   useOffer((proof) => offered.run(() => give(proof)), !isAsking)
 
   if (!canUsePasskeys()) return null
-  const or = <p class="or">or</p>
+  const or = <p class="quiet or">or</p>
   return (
     <>
       {!isFirst && or}

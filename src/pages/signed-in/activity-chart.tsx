@@ -52,7 +52,7 @@ function Bars({ days }: { days: Day[] }) {
         <span class="chart-key">Sign-ins: {signIns}</span>
         <span class="chart-key chart-refused">Refused sign-ins and changes: {refusals}</span>
       </p>
-      <div class="chart-frame">
+      <div class="quiet chart-frame">
         <div class="chart-scale" translate={false} aria-hidden="true">
           <span>{most.toLocaleString(LOCALE)}</span>
           <span>0</span>

@@ -54,7 +54,7 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
       </Form>
       {hasPasskey && (
         <>
-          <p class="or">or</p>
+          <p class="quiet or">or</p>
           <PasskeyButton
             action="Use a passkey"
             begin={() => call('POST /auth/reauthenticate/passkey/options')}
