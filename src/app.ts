@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { auditRoutes } from './audit/routes.ts'
+import { auditFeedRoutes, auditRoutes } from './audit/routes.ts'
 import { guideOf, PLATFORM_GUIDE } from './guide.ts'
 import { type Context, type ContextOptions, createContext } from './http/context.ts'
 import { createHttpApps, type HttpOptions } from './http/http-app.ts'
@@ -21,6 +21,7 @@ import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
 import {
   credentialGuard,
   enrolmentGuard,
+  feedGuard,
   permissionGuard,
   recentAuthenticationGuard,
   sessionGuard,
@@ -102,6 +103,11 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
             await managing.register(policyRoutes, { context })
           })
         })
+      })
+      // A session with the permission audit:read, or the password of a service account that has it.
+      await api.register(async (reading) => {
+        await reading.register(feedGuard, { context, sessions })
+        await reading.register(auditFeedRoutes, { context })
       })
       // A signature over the raw body.
       await api.register(async (machine) => {

@@ -61,10 +61,10 @@ export interface Person {
   email: string
 }
 
-const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action, e.outcome, e.actor,
+export const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action, e.outcome, e.actor,
   coalesce(e.subject, a.email) as subject, e.details, e.session_id as "sessionId", a.ip_address as "ipAddress"`
 
-const entriesWithAddresses = sql`audit_events e
+export const entriesWithAddresses = sql`audit_events e
   left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id`
 
 const entriesAbout = (companyId: string, email: string) => sql`
@@ -98,17 +98,17 @@ export async function listEntries(
 }
 
 /** A UUIDv7 (RFC 9562, section 5.7) of the key of row `r` and the time of its minute. */
-const refusedId = sql`(
+export const refusedId = sql`(
   lpad(to_hex((extract(epoch from r.minute) * 1000)::bigint), 12, '0') || '7' ||
   overlay(left(encode(sha256(convert_to(concat_ws(' ', r.company_id, r.network, r.kind), 'UTF8')), 'hex'), 19)
     placing '8' from 4 for 1))::uuid`
 
 /** Nobody was authenticated, so the member is the subject. */
-const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
+export const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
   null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
   coalesce(r.reason, 'refused') as reason, r.count`
 
-const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
+export const serviceEntry = sql`s.audit_id as id, s.minute as "occurredAt", 'sign_in' as action, 'done' as outcome,
   s.user_id::text as actor, null as subject,
   case when s.superseded > 0 then json_build_object('superseded', s.superseded) end as details,
   null::uuid as "sessionId", s.ip_address as "ipAddress", null as reason, s.count`

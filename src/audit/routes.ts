@@ -6,8 +6,10 @@ import { normalizeEmail } from '../http/email-address.ts'
 import { preferredType } from '../http/headers.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
+import { responses } from '../http/responses.ts'
 import { createCompanyAdmission } from '../limits/company-admission.ts'
 import { CSV, exportTrail, NDJSON, throwOverloaded, toReply } from './export.ts'
+import { readAuditFeed } from './feed.ts'
 import { countDaily, type Filter, findNames, listTrail, type TrailEntry } from './repository.ts'
 import * as schemas from './schemas.ts'
 
@@ -82,6 +84,33 @@ const routes: Routes<Context> = async (app, { context: { auditDb: db, config, sy
   )
 }
 
+const feed: Routes<Context> = async (app, { context: { auditDb: db, config } }) => {
+  const admit = createCompanyAdmission({ ...config.limits.auditReads, max: 1 })
+  const onRequest = app.limits.perSubject(config.limits.auditFeed, ({ session }) => [session.sessionId])
+  app.get(
+    '/auth/audit/feed',
+    {
+      onRequest,
+      ...operation({
+        operationId: 'readAuditFeed',
+        summary: 'Read the audit feed',
+        description:
+          'For collectors: entries in a stable order, oldest first. Each reader keeps its own cursor. Nothing is skipped, and an entry comes again only with an older cursor. Sums of sign-ins come when they can no longer grow: two minutes after their minute began, and those with the reason `factor_missing` or `other` after 17. Entries from before the feed existed are missing; `GET /auth/audit` returns them. Requires the permission `audit:read`. Service accounts can send their password as a bearer token instead of signing in.',
+        querystring: schemas.AuditFeedQuery,
+        response: responses({ 200: schemas.AuditFeedReply }, 'unavailable'),
+      }),
+    },
+    async ({ session: { companyId }, query: { after, limit = schemas.DEFAULT_ENTRIES } }) => {
+      const reading = admit(companyId, () => readAuditFeed(db, companyId, { after, limit }))
+      const { entries, ...page } = await reading.catch(throwOverloaded)
+      return {
+        entries: entries.map(({ part: _part, position: _position, ...entry }) => toReply(entry)),
+        ...page,
+      }
+    },
+  )
+}
+
 function alreadyExporting(): Problem {
   const detail = 'Your company already has an export in progress. Retry when it has finished.'
   return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
@@ -108,3 +137,4 @@ function toTime(name: string, text: string | undefined): Date | undefined {
 }
 
 export const auditRoutes = scopedRoutes(routes, 'audit-routes', ['permission-guard'])
+export const auditFeedRoutes = scopedRoutes(feed, 'audit-feed-routes', ['feed-guard'])

@@ -22,6 +22,7 @@ export const CSV_COLUMNS = [
 ] as const
 
 const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
+const CURSOR = 'WyJmM2I1YzFkMiIsIjAxODkwYTVkIl0'
 const UUID = '[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}'
 
 const filters = {
@@ -119,6 +120,37 @@ export const AuditReply = object('AuditReply', 'Page of audit entries', {
     [ID]: 'Ada Lovelace',
   }),
   nextCursor: NextCursor,
+})
+
+export const DEFAULT_ENTRIES = 100
+
+export const AuditFeedQuery = Type.Object(
+  {
+    after: Type.Optional(
+      Type.String({
+        maxLength: 1_000,
+        description: '`next` of the previous page; without it, the feed begins with its oldest entry',
+        examples: [CURSOR],
+      }),
+    ),
+    limit: Type.Optional(
+      field(
+        Type.Integer({ minimum: 1, maximum: 1_000, default: DEFAULT_ENTRIES }),
+        'Maximum number of entries',
+        DEFAULT_ENTRIES,
+      ),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export const AuditFeedReply = object('AuditFeedReply', 'Page of the audit feed', {
+  entries: Type.Array(Entry, { description: 'Entries, oldest first' }),
+  next: Type.Union([Type.String(), Type.Null()], {
+    description: '`after` of the next page; null until there is an entry',
+    examples: [CURSOR],
+  }),
+  isCaughtUp: field(Type.Boolean(), 'Whether nothing more can be returned yet', true),
 })
 
 export const DEFAULT_DAYS = 30

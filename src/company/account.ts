@@ -51,7 +51,7 @@ export const SUBSCRIPTION_STATUSES = [
 ] as const satisfies readonly SubscriptionStatus[]
 
 /** As migrations seed them. PLAN_FEATURES and ROLE_PERMISSIONS are for documents only: the database decides. */
-export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
+export const ROLES = ['admin', 'analyst', 'auditor', 'developer', 'viewer'] as const
 export const PLANS = ['starter', 'growth', 'enterprise'] as const
 export const PLAN_FEATURES = {
   starter: ['risk_assessment'],
@@ -75,6 +75,7 @@ export const PERMISSIONS = [
 export const ROLE_PERMISSIONS = {
   admin: PERMISSIONS,
   analyst: ['risk:read', 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read', 'analytics:read'],
+  auditor: ['audit:read'],
   developer: ['risk:read', 'risk:assess', 'analytics:read', 'events:inspect'],
   viewer: ['risk:read', 'analytics:read'],
 } as const satisfies Record<(typeof ROLES)[number], readonly (typeof PERMISSIONS)[number][]>

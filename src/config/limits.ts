@@ -50,6 +50,7 @@ const DEFAULTS = {
   refusals: limit('refusals', 120, 60),
   anonymous: limit('anonymous', 600, 60),
   session: limit('session', 6000, 60),
+  auditFeed: limit('audit-feed', 600, 60),
 }
 
 export type Limits = typeof DEFAULTS
@@ -93,6 +94,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   refusals: 'requests with a refused credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',
+  auditFeed: 'requests of the audit feed, by session or service account',
 }
 
 export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)

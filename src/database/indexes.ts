@@ -27,6 +27,7 @@ const INDEXES: Index[] = [
     name: 'refused_sign_ins_by_user',
     columns: sql`(company_id, user_id, minute) where user_id is not null`,
   },
+  { table: 'service_passwords', name: 'service_passwords_by_digest', columns: sql`(digest)` },
   ...inByteOrder('events', { events_pkey: sql`(company_id, event_id text_pattern_ops)` }),
   ...inByteOrder('users', {
     users_company_id_email_key: sql`(company_id, email text_pattern_ops)`,
@@ -81,6 +82,7 @@ const PARTITIONED: Record<string, RawBuilder<unknown>> = {
     action collate "C", actor collate "C") where outcome <> 'done'`,
   audit_events_by_subject: sql`(company_id, subject collate "C", occurred_at, audit_id,
     action collate "C", actor collate "C", outcome collate "C") where subject is not null`,
+  audit_events_by_feed_position: sql`(company_id, feed_position, audit_id) where feed_position is not null`,
 }
 
 const LOCK = 1_903_211_786

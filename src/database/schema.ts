@@ -241,6 +241,7 @@ export interface Database {
     deleted_position: string
     deleted_company_id: string
     deleted_event_id: string
+    audit_from: Date
   }
   signing_keys: {
     sequence: Fixed<number>

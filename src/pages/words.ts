@@ -24,13 +24,14 @@ export const ENDED: Record<EndReason, string> = {
   reauthentication_failed: 'This session was ended after too many wrong passwords or codes. Sign in again.',
 }
 
-export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
+export const ROLES = ['admin', 'analyst', 'auditor', 'developer', 'viewer'] as const
 export type Role = (typeof ROLES)[number]
 export const isRole = (text: string | undefined): text is Role => ROLES.some((role) => role === text)
 
 export const CAN: Record<Role, string> = {
   admin: 'Can do everything, including managing members, secrets, and settings.',
   analyst: 'Assesses risks, reviews cases, and gives feedback.',
+  auditor: "Views and downloads the audit log, but can't change anything.",
   developer: 'Assesses risks through the API, and views analytics and received events.',
   viewer: "Views risks and analytics, but can't change anything.",
 }

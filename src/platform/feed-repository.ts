@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
+import { END_OF_FEED as end } from '../database/feed-positions.ts'
 
 /** Reads events in the order of their storing transactions. migrations/0017-event-feed.ts shows why none is missed. */
 
@@ -22,9 +23,6 @@ export interface FeedEvent extends EventPosition {
 
 /** Position of events that were stored before positions existed. They come first, in key order. */
 export const OLD = '0'
-
-/** The lowest position that a running or future transaction can have. All events before it are visible. */
-const end: RawBuilder<string> = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from event_feed)`
 
 /** Byte order instead of the database's collation, so that a cursor also works in a different cluster. */
 const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
+import { POSITION, unsettled } from '../database/feed-positions.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { withSpellings } from '../http/json-parts.ts'
@@ -113,7 +114,6 @@ function encode({ feedId, after: { position, companyId, eventId } }: Cursor): st
   return Buffer.from(JSON.stringify([feedId, position, companyId, eventId])).toString('base64url')
 }
 
-const POSITION = /^(?:0|[1-9]\d{0,17})$/
 const EVENT_ID = /^[A-Za-z0-9_.-]{0,160}$/
 
 function decode(text: string): Cursor {
@@ -149,14 +149,6 @@ function expired(oldest: string): Problem {
     'cursor_expired',
     'Events after this cursor were deleted because they exceeded the retention. Continue with "oldest".',
     { oldest },
-  )
-}
-
-function unsettled(): Problem {
-  return new Problem(
-    'unavailable',
-    'The database was restored from a backup. Retry after an operator has run `admin restored`.',
-    { retryAfterSeconds: 10 },
   )
 }
 

@@ -173,15 +173,19 @@ export function sessionChanged(): Problem {
   )
 }
 
-/** The token of the only `Authorization: Bearer` header (RFC 6750, section 2.1). @throws Problem missing_credentials */
-export function readBearer(request: FastifyRequest): string {
+/** The token of the only `Authorization: Bearer` header (RFC 6750, section 2.1). */
+export function bearerOf(request: FastifyRequest): string | undefined {
   const [token = '', ...others] = headerValues(request.raw, 'authorization')
-  const [, bearer] = /^Bearer +(\S+)$/i.exec(token) ?? []
-  if (!bearer || others.length > 0) {
+  return others.length > 0 ? undefined : /^Bearer +(\S+)$/i.exec(token)?.[1]
+}
+
+/** @throws Problem missing_credentials */
+export function readBearer(request: FastifyRequest): string {
+  const bearer = bearerOf(request)
+  if (bearer === undefined)
     throw new Problem(
       'missing_credentials',
       'The request has no valid Authorization header. Send one, as `Authorization: Bearer <token>`.',
     )
-  }
   return bearer
 }

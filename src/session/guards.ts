@@ -1,10 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { digestServicePassword } from '../crypto/opaque.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { addProblems } from '../http/responses.ts'
 import { idsOf } from '../token/claims.ts'
 import {
+  bearerOf,
   CREDENTIAL_PROBLEMS,
   type Credential,
   expireRefusedCookie,
@@ -62,18 +64,20 @@ interface SessionGuardOptions {
   sessions: SessionLookUp
   /** For forward authentication: a header names the method of the original request. */
   isForwarded?: boolean
+  /** Of service accounts, as bearer tokens: `session` is then what the account would have. */
+  admitsPasswords?: boolean
 }
 
 async function session(
   app: FastifyInstance,
-  { context, sessions, isForwarded = false }: SessionGuardOptions,
+  { context, sessions, isForwarded = false, admitsPasswords = false }: SessionGuardOptions,
 ): Promise<void> {
-  const { config, system, tokens } = context
+  const { config, system, tokens, opaque } = context
   const checkSite = isForwarded ? requireSameSiteToForward : requireSameSiteToChange
   const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => [session.sessionId])
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
-    route.schema.security = SECURITY
+    route.schema.security = admitsPasswords ? [...SECURITY, { servicePassword: [] }] : SECURITY
     // A forwarded request shows no page of ours.
     addProblems(
       route.schema,
@@ -87,13 +91,17 @@ async function session(
     const now = system.now()
     const { logContext } = request
     if (isForwarded) logContext.isLive = false
-    const credential = await readCredential(request, { tokens, config, checkSite }, now)
-    const session = await find(credential, now)
-    request.session = session
-    request.provenAt = provenAtOf(session, 'claims' in credential ? credential.claims : undefined)
-    logContext.companyId = session.companyId
-    logContext.userId = session.userId
-    logContext.sessionId = session.sessionId
+    const digest = admitsPasswords ? digestServicePassword(opaque, bearerOf(request) ?? '') : null
+    if (digest) {
+      request.session = await sessions.byServicePassword(digest, now)
+    } else {
+      const credential = await readCredential(request, { tokens, config, checkSite }, now)
+      request.session = await find(credential, now)
+      request.provenAt = provenAtOf(request.session, 'claims' in credential ? credential.claims : undefined)
+      logContext.sessionId = request.session.sessionId
+    }
+    logContext.companyId = request.session.companyId
+    logContext.userId = request.session.userId
     if (isForwarded) logContext.isLive = true
     await countRequest(request)
   })
@@ -139,10 +147,18 @@ async function recentAuthentication(app: FastifyInstance, { context }: { context
   })
 }
 
+/** The only scope that admits service passwords without a sign-in, because collectors keep no session. */
+async function feed(app: FastifyInstance, options: Omit<SessionGuardOptions, 'isForwarded'>): Promise<void> {
+  await app.register(sessionGuard, { ...options, admitsPasswords: true })
+  await app.register(enrolmentGuard)
+  await app.register(permissionGuard, { permission: 'audit:read' })
+}
+
 export const credentialGuard = fp(credential, { name: 'credential-guard', dependencies: DEPENDENCIES })
 export const sessionGuard = fp(session, { name: 'session-guard', dependencies: DEPENDENCIES })
 export const enrolmentGuard = fp(enrolment, { name: 'enrolment-guard', dependencies: ['session-guard'] })
 export const permissionGuard = fp(permission, { name: 'permission-guard', dependencies: ['enrolment-guard'] })
+export const feedGuard = fp(feed, { name: 'feed-guard', dependencies: DEPENDENCIES })
 export const recentAuthenticationGuard = fp(recentAuthentication, {
   name: 'recent-authentication-guard',
   dependencies: ['session-guard'],

@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
-import { ACCOUNT_COLUMNS } from '../company/account.ts'
+import { ACCOUNT_COLUMNS, type Account } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/repository.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
-import { endReason, isNotEnded } from './session-fragments.ts'
+import { endReason, isNotEnded, isPasswordOver } from './session-fragments.ts'
 
 /** `version` is a keyed hash of the state. `session` is null if the process remembers this version. */
 export interface FoundSession {
@@ -71,6 +71,42 @@ async function find(
   return inOrder(length, rows).map(
     (row) => row && { version: row.version, session: row.sessionId === null ? null : row },
   )
+}
+
+const digestTable = itemTable<Buffer>({ digest: ['bytea', (digest) => digest] })
+
+export interface FoundPassword extends Account {
+  passwordEpoch: number
+  lastUsedAt: Date | null
+}
+
+/** One outcome per digest, in order: the service account whose password it is. A password names its company. */
+export async function findServicePasswordsAcrossCompanies(db: Executor, digests: Buffer[]) {
+  const { rows } = await sql<FoundPassword & { ord: number }>`
+    select i.ord::int, ${aliased('a', ACCOUNT_COLUMNS)}, p.company_id as "companyId", p.user_id as "userId",
+      p.password_epoch as "passwordEpoch", p.last_used_at as "lastUsedAt"
+    from ${digestTable(digests)}
+    join service_passwords p on p.digest = i.digest
+    join accounts a on a.company_id = p.company_id and a.user_id = p.user_id
+    where not ${isPasswordOver(sql`p.password_epoch`, 'a')}`.execute(db)
+  return inOrder(digests.length, rows)
+}
+
+/** Only if no later hour is stored. */
+export async function storeLastUse(
+  db: Executor,
+  companyId: string,
+  { userId, passwordEpoch }: Pick<FoundPassword, 'userId' | 'passwordEpoch'>,
+  hour: Date,
+): Promise<void> {
+  await db
+    .updateTable('service_passwords')
+    .set({ last_used_at: hour })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('password_epoch', '=', passwordEpoch)
+    .where(({ eb }) => eb('last_used_at', 'is', null).or('last_used_at', '<', hour))
+    .execute()
 }
 
 /** Extends a cookie session, unless it has ended or another request has extended it. */

@@ -4,10 +4,12 @@ import type { Context } from '../http/context.ts'
 import { invalidToken } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/plugin.ts'
 import * as repository from './look-up-repository.ts'
-import { requireLive, type Session } from './session.ts'
+import { isActive, requireLive, type Session } from './session.ts'
 
 /** Each use extends a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
+
+const HOUR_MS = 3_600_000
 
 /** About 2 KB each. */
 const MAX_REMEMBERED = 10_000
@@ -39,6 +41,12 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
   const findByCookie = createBatch<repository.CookieItem, repository.FoundSession | null>({
     run: measureBatch('cookie_sessions', (items) =>
       repository.findSessionsByCookieAcrossCompanies(db, items, seed),
+    ),
+    schedule: setImmediate,
+  })
+  const findPassword = createBatch<Buffer, repository.FoundPassword | null>({
+    run: measureBatch('service_passwords', (digests) =>
+      repository.findServicePasswordsAcrossCompanies(db, digests),
     ),
     schedule: setImmediate,
   })
@@ -74,6 +82,25 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
         ))
       if (!session) throw invalidToken()
       return requireLive(session, now)
+    },
+    /** For a service account that has not signed in. Limits count by the ID of its account. */
+    async byServicePassword(digest: Buffer, now: number): Promise<Session> {
+      const found = await findPassword(digest)
+      if (!found || !isActive(found)) throw invalidToken()
+      const hour = new Date(now - (now % HOUR_MS))
+      if (!found.lastUsedAt || found.lastUsedAt < hour)
+        await repository.storeLastUse(db, found.companyId, found, hour)
+      const at = new Date(now)
+      const times = { createdAt: at, issuedAt: at, expiresAt: at, maxExpiresAt: at, provenAt: null }
+      return {
+        ...found,
+        ...times,
+        sessionId: found.userId,
+        kind: 'token',
+        generation: 0,
+        amr: null,
+        endReason: null,
+      }
     },
     renew,
   }

@@ -8,8 +8,8 @@ import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './repository.
 
 /** A correct password without its second factor may have leaked, so the member gets an email. */
 
-/** Time to retry: a completed sign-in consumes the challenges of its network. */
-const GRACE_MS = 15 * 60_000
+/** Time to retry: a completed sign-in consumes the challenges of its network. Sums of refused sign-ins stay open for it. */
+const GRACE_MS = 8 * 60_000
 const MAX = 200
 const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
 

@@ -194,7 +194,7 @@ test('the migration to daily sums counts earlier and concurrent entries once', a
 test('the migrations to audit indexes leave existing months to the running service', async () => {
   await migrateUntil('0029')
   await insertAsBefore(ago(10), { executor: before })
-  await migrate()
+  for (const _ of ['0029', '0030']) await migrate()
   const stateOfIndexes = async () => {
     const { rows } = await sql`
       select x.indexrelid::regclass::text as name, indisvalid as is_valid,
@@ -204,7 +204,7 @@ test('the migrations to audit indexes leave existing months to the running servi
       where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(before)
     return rows
   }
-  const kinds = ['action', 'actor', 'actor_and_action', 'outcome', 'subject']
+  const kinds = ['action', 'actor', 'actor_and_action', 'feed_position', 'outcome', 'subject']
   const names = kinds.map((columns) => `audit_events_by_${columns}`)
   const all = (are: boolean) => names.map((name) => ({ name, is_valid: are, is_whole: are }))
   expect(await stateOfIndexes()).toEqual(all(false))

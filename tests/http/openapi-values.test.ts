@@ -65,7 +65,7 @@ const ruleOfAssignments =
 test.for([
   ['/auth/audit?limit=1.5', { method: 'GET' }, '/querystring/limit', 'must be a whole number from 1 to 100'],
   ['/auth/members', withDash, '/assignments/1', ruleOfAssignments],
-  ['/auth/members', withRole, '/role', 'must be one of analyst, developer, viewer'],
+  ['/auth/members', withRole, '/role', 'must be one of analyst, auditor, developer, viewer'],
   ['/auth/members?status=gone', { method: 'GET' }, '/querystring/status', 'must be one of active, disabled'],
   ['/auth/members?kind=robot', { method: 'GET' }, '/querystring/kind', 'must be one of person, service'],
   ['/auth/members?secondFactor=1', { method: 'GET' }, '/querystring/secondFactor', 'must be one of yes, no'],

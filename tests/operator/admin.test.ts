@@ -278,6 +278,8 @@ test('company list, show, and delete accept IDs and handles', async () => {
 })
 
 test('audit shows what happened, and why sign-ins failed (ASVS 16.3.1)', async () => {
+  // Nothing is added to the sums of minutes that are over by the database's clock.
+  service.clock.advance((Date.now() - service.clock.now()) / 1000)
   const owner = await service.addCompany()
   const { companyId, userId, email } = await service.addUser(owner)
   service.clock.advance(1)

@@ -97,7 +97,7 @@ test('thirty wrong codes in a row revoke the password (ASVS 6.4.3, 6.6.3)', asyn
 
 const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
 /** Until a challenge has expired, and 15 minutes more. */
-const LAPSED_SECONDS = 301 + 900
+const LAPSED_SECONDS = 301 + 480
 const missing = async (email: string) => {
   const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email)
   return await mails.where('kind', '=', 'second_factor_missing').execute()

@@ -38,6 +38,11 @@ const SECURITY_SCHEMES = {
     name: SESSION_COOKIE,
     description: 'Cookie from a sign-in with `X-Session-Mode: cookie`, instead of tokens',
   },
+  servicePassword: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'Password of a service account: `gsp_` and 43 characters',
+  },
   signature: {
     type: 'apiKey',
     in: 'header',
