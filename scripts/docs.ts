@@ -14,7 +14,7 @@ import { EXAMPLES } from '../src/pages/signed-in/example-programs.ts'
 /** In reading order, by section. A file's first heading is its title. */
 const SECTIONS = {
   'Get started': ['index', 'quickstart'],
-  Guides: ['sign-in', 'browsers', 'service-accounts', 'two-factor', 'members', 'events', 'verify'],
+  Guides: ['sign-in', 'browsers', 'service-accounts', 'two-factor', 'members', 'audit', 'events', 'verify'],
   Reference: ['reference', 'errors', 'limits', 'versions', 'changelog'],
 }
 const NAMES = Object.values(SECTIONS).flat()

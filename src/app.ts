@@ -18,6 +18,7 @@ import { clientGuard, scopeGuard } from './platform/client-guard.ts'
 import { createFeed, type Feed } from './platform/feed.ts'
 import { feedRoutes, introspectionRoutes, verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
+import { clientIpGuard } from './session/client-ip-guard.ts'
 import {
   credentialGuard,
   enrolmentGuard,
@@ -54,6 +55,8 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
     async (api) => {
       await api.register(async (open) => {
         await open.register(publicGuard)
+        // A service account may name the client that it signs in.
+        await open.register(clientIpGuard, { context, sessions })
         await open.register(signInRoutes, { context })
         await open.register(onboardingRoutes, { context })
         await open.register(accountLinkRoutes, { context })

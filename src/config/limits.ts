@@ -51,6 +51,7 @@ const DEFAULTS = {
   anonymous: limit('anonymous', 600, 60),
   session: limit('session', 6000, 60),
   auditFeed: limit('audit-feed', 600, 60),
+  clientIps: limit('client-ips', 600, 60),
 }
 
 export type Limits = typeof DEFAULTS
@@ -95,6 +96,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',
   auditFeed: 'requests of the audit feed, by session or service account',
+  clientIps: 'requests with `Gatehouse-Client-Ip`, by service account',
 }
 
 export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)

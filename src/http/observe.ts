@@ -17,6 +17,8 @@ declare module 'fastify' {
       isLive?: boolean
       memberId?: string
       clientId?: string
+      /** The service account that named the IP address. */
+      via?: string
     }
   }
   interface FastifyContextConfig {
@@ -61,6 +63,7 @@ async function plugin(
   const { duration, outcomes, limitsHit } = measures
   app.decorateRequest('logContext')
   app.decorateRequest('ipAddress', '')
+  app.decorateRequest('via', null)
   app.addHook('onRequest', (request, _reply, done) => {
     request.logContext = {}
     request.ipAddress = readIpAddress(request)

@@ -9,6 +9,8 @@ import type { System } from '../system.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     ipAddress: string
+    /** The service account that named the IP address: see session/client-ip-guard.ts. */
+    via: Via | null
     /** Aborted after the deadline, with the problem to respond with: see http/deadline.ts. */
     overdue: AbortSignal
     /** The response reports the limit that a service noted, or else the one that a guard counted last. */
@@ -17,9 +19,15 @@ declare module 'fastify' {
   }
 }
 
+export interface Via {
+  companyId: string
+  userId: string
+}
+
 export interface Client {
   ipAddress: string
   network: string
+  via: Via | null
   userAgent: string | undefined
   signal: AbortSignal
   /** The RateLimit headers report it; with null, they report the guards' limit again. */
@@ -34,11 +42,11 @@ export interface Received {
 
 export function clientOf(request: FastifyRequest): Client {
   const { 'user-agent': userAgent } = request.headers
-  const { overdue: signal } = request
+  const { overdue: signal, via } = request
   const noteLimit = (limit: LimitState | null) => {
     request.limit = limit
   }
-  return { ipAddress: request.ipAddress, network: networkOf(request), userAgent, signal, noteLimit }
+  return { ipAddress: request.ipAddress, network: networkOf(request), via, userAgent, signal, noteLimit }
 }
 
 export function receivedOf(request: FastifyRequest, { system }: { system: Pick<System, 'now'> }): Received {
@@ -59,6 +67,11 @@ export interface ByNetwork {
 
 export function byNetwork(network: string, ...about: string[]): ByNetwork {
   return { network, about }
+}
+
+/** For counters of all companies: one company's servers must not use up the limit of networks that they name. */
+export function byClient({ network, via }: Pick<Client, 'network' | 'via'>): ByNetwork {
+  return via ? byNetwork(network, via.companyId) : byNetwork(network)
 }
 
 interface ByDevice {

@@ -5,7 +5,7 @@ import { LruMap } from 'toad-cache'
 import type { Limit, Limits } from '../config/limits.ts'
 import { type LimitState, rateLimited } from '../errors.ts'
 import type { System } from '../system.ts'
-import { type ByNetwork, byNetwork, networkOf, tightest, widerLimitOf, widerOf } from './client.ts'
+import { type ByNetwork, byClient, networkOf, tightest, widerLimitOf, widerOf } from './client.ts'
 
 /** Limits that protect the machine, so each process counts its own, in memory. */
 
@@ -186,7 +186,8 @@ async function plugin(
     }
     return Object.assign(consume, { counter: counted })
   }
-  const perNetwork = (limit: Limit) => perSubject(limit, (request) => byNetwork(networkOf(request)))
+  const perNetwork = (limit: Limit) =>
+    perSubject(limit, (request) => byClient({ network: networkOf(request), via: request.via }))
 
   app.decorate('limits', {
     anonymous: perNetwork(limits.anonymous),

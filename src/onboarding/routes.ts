@@ -62,14 +62,17 @@ const mailedLinks: Routes<Context> = async (app, { context }) => {
   for (const [path, kind, operationId, summary] of mails) {
     app.post(
       path,
-      operation({
-        operationId,
-        summary,
-        description:
-          'Emails a link if the account exists. The response is always the same, so that it reveals nothing about accounts.',
-        body: schemas.AccountBody,
-        response: { 202: AcceptedReply },
-      }),
+      {
+        ...(kind === 'password_reset' && { config: { admitsClientIp: true } }),
+        ...operation({
+          operationId,
+          summary,
+          description:
+            'Emails a link if the account exists. The response is always the same, so that it reveals nothing about accounts.',
+          body: schemas.AccountBody,
+          response: { 202: AcceptedReply },
+        }),
+      },
       async (request, reply) => {
         const { companyId } = request.body
         if (companyId !== undefined) request.logContext.companyId = companyId

@@ -7,7 +7,7 @@ import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
-import { byNetwork, quotasOf, type Received } from '../limits/client.ts'
+import { byClient, byNetwork, quotasOf, type Received } from '../limits/client.ts'
 import { isOurs } from '../limits/counters.ts'
 import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
@@ -95,8 +95,9 @@ export async function requestMail(
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
   // Bounds the outbox and the counters below. Responses report neither limit: the second names an account.
-  await counters.consumeFor(config.limits.mailRequests, byNetwork(network), { now }, async () => {
+  await counters.consumeFor(config.limits.mailRequests, byClient(client), { now }, async () => {
     const companyId = await resolveCompany(db, named)
+    if (client.via && client.via.companyId !== companyId) return
     const queue = () =>
       queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
     try {

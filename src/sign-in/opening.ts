@@ -65,6 +65,11 @@ export async function openSession(
   return { session, credential }
 }
 
+function detailsOf(amr: string[], { via }: Client): string | null {
+  const details = { ...(amr.length > 1 && { methods: amr }), ...(via && { via: via.userId }) }
+  return Object.keys(details).length > 0 ? JSON.stringify(details) : null
+}
+
 function userAgentOf({ userAgent }: Client): string | undefined {
   return userAgent?.slice(0, MAX_USER_AGENT)
 }
@@ -142,7 +147,7 @@ function newSession(
     knownUntil: knownUntil(now),
     refunds,
     auditId: newId(system),
-    details: amr.length > 1 ? JSON.stringify({ methods: amr }) : null,
+    details: detailsOf(amr, client),
     supersededAuditId: newId(system),
   }
 }

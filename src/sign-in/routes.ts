@@ -32,7 +32,7 @@ import {
 } from './schemas.ts'
 import { beginByPasskey, completeSignIn, type SignInRequest, signInByPasskey } from './second-step.ts'
 import { signInService } from './service-sign-in.ts'
-import { readAttempt, type ServiceLimits, signIn } from './sign-in.ts'
+import { readAttempt, type ServiceLimits, signIn, toOwnCompany } from './sign-in.ts'
 
 const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
@@ -43,7 +43,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/login',
     {
-      config: { ...counted, hasOwnLimits: true },
+      config: { ...counted, hasOwnLimits: true, admitsClientIp: true },
       onRequest: ownLimits.countArrival,
       ...operation({
         operationId: 'login',
@@ -75,7 +75,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
           )
         }
       }
-      const attempt = readAttempt(context, {
+      const received = readAttempt(context, {
         ...request.body,
         mode,
         deviceCookie: readDeviceCookie(request),
@@ -83,7 +83,8 @@ const signingIn: Routes<Context> = async (app, { context }) => {
         servicePassword: ownLimits.ofServicePassword(request),
         ...receivedOf(request, context),
       })
-      if (!attempt.digest) await ownLimits.countPerson(request)
+      if (!received.digest) await ownLimits.countPerson(request)
+      const attempt = await toOwnCompany(context, received)
       const signedIn = attempt.digest ? await signInService(context, attempt) : await signIn(context, attempt)
       return answerSignIn(request, reply, signedIn)
     },
@@ -92,7 +93,7 @@ const signingIn: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/login/second-factor',
     {
-      config: counted,
+      config: { ...counted, admitsClientIp: true },
       ...operation({
         operationId: 'completeLogin',
         summary: 'Complete sign-in with a second factor',

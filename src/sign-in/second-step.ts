@@ -42,7 +42,8 @@ export async function completeSignIn(
   const { client, now } = request
   const hash = context.opaque.hash(challenge)
   const found = hash && (await challenges.findSignInAcrossCompanies(context.db, hash, new Date(now)))
-  if (!found) throw invalidSecondFactor({ reason: 'challenge_void' })
+  const isForeign = client.via && client.via.companyId !== found?.identity.companyId
+  if (!found || isForeign) throw invalidSecondFactor({ reason: 'challenge_void' })
   const { identity, mode } = found
   const { companyId, userId } = identity
   requireMode(request, mode)

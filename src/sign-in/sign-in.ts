@@ -1,6 +1,6 @@
 import type { SignInRefusal } from '../audit/entry.ts'
 import type { Account } from '../company/account.ts'
-import { type NamedCompany, nobodysId, readNamedCompany } from '../company/handles.ts'
+import { type NamedCompany, nobodysId, readNamedCompany, resolveCompany } from '../company/handles.ts'
 import type { Identity } from '../company/identity-repository.ts'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { digestServicePassword } from '../crypto/opaque.ts'
@@ -18,8 +18,8 @@ import type { Batched, Context } from '../http/context.ts'
 import { normalizeEmail } from '../http/email-address.ts'
 import type { Applicant } from '../limits/admission.ts'
 import {
+  byClient,
   byDevice,
-  byNetwork,
   type Client,
   type Quota,
   quotasOf,
@@ -79,6 +79,13 @@ export function readAttempt(
   }
 }
 
+/** For a company's own server, people of other companies are unknown users, whose limits it cannot use up. */
+export async function toOwnCompany({ db, system }: Context, attempt: Attempt): Promise<Attempt> {
+  const { via } = attempt.client
+  if (!via || (await resolveCompany(db, attempt.company)) === via.companyId) return attempt
+  return { ...attempt, company: { companyId: via.companyId }, email: `${newId(system)}@nobody.invalid` }
+}
+
 /** @throws Problem permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
 export async function signIn(context: Context, attempt: Attempt): Promise<SignedIn> {
   const { client, deviceCookie, company, now } = attempt
@@ -118,7 +125,8 @@ export async function signIn(context: Context, attempt: Attempt): Promise<Signed
 }
 
 function applicantOf({ client }: Attempt, { recognized: { device, isKnown } }: Found): Applicant {
-  return { ...client, device, isKnown }
+  // In the hashing queue, a company's servers share the slots of one network, whichever networks they name.
+  return { ...client, network: client.via?.companyId ?? client.network, device, isKnown }
 }
 
 function guesserOf(
@@ -162,14 +170,14 @@ function secondFactorRequired(found: Found, secondFactor: SecondFactorRequest): 
 }
 
 interface Attempting {
-  client: Pick<Client, 'network'>
+  client: Pick<Client, 'network' | 'via'>
   /** Only if known: then it has its own limit. */
   device: string | undefined
   now: number
 }
 
-function subjectOf({ client: { network }, device }: Attempting): Subject {
-  return device === undefined ? byNetwork(network) : byDevice(device, network)
+function subjectOf({ client, device }: Attempting): Subject {
+  return device === undefined ? byClient(client) : byDevice(device, client.network)
 }
 
 /** Returns the quotas to use. Refuses without a statement if one was reached in the last second. @throws Problem rate_limited */

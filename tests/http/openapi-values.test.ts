@@ -15,8 +15,16 @@ const { accessToken: token, refreshToken } = await service.loginAs(other)
 /** The password that the examples use. */
 const password = 'correct horse battery staple'
 
-/** Issued by the service, a mailbox, or an authenticator, so no document can contain valid ones. */
-const ISSUED = ['/token', '/challenge', '/code', '/mailCode', '/response', '/querystring/cursor']
+/** Issued by the service, a mailbox, or an authenticator, or valid only with such a credential. No document can contain these. */
+const ISSUED = [
+  '/headers/gatehouse-client-ip',
+  '/token',
+  '/challenge',
+  '/code',
+  '/mailCode',
+  '/response',
+  '/querystring/cursor',
+]
 
 function valuesIn(place: string, { parameters }: Operation): Record<string, string> {
   const there = parameters.filter((parameter) => parameter.in === place)
@@ -24,6 +32,9 @@ function valuesIn(place: string, { parameters }: Operation): Record<string, stri
     there.map(({ name, example, schema }) => [name, String(example ?? schema.examples?.[0])]),
   )
 }
+
+const isCredentialOptional = ({ security }: Operation) =>
+  security.some((schemes) => Object.keys(schemes).length === 0)
 
 async function sendExample(path: string, method: string, operation: Operation): Promise<Answer> {
   const json = operation.requestBody?.content['application/json']?.example
@@ -33,7 +44,8 @@ async function sendExample(path: string, method: string, operation: Operation): 
   return await service.call(`${path.replace(/\{(\w+)\}/g, (_, name) => inPath[name] ?? '')}?${query}`, {
     method,
     headers: valuesIn('header', operation),
-    ...(operation.security.length > 0 && { token: await tokenFor(operation, JSON.stringify({ json })) }),
+    ...(operation.security.length > 0 &&
+      !isCredentialOptional(operation) && { token: await tokenFor(operation, JSON.stringify({ json })) }),
     ...(json && { json }),
   })
 }

@@ -101,7 +101,10 @@ test('the OpenAPI document distinguishes the two responses of a sign-in', () => 
   // The example is a response of the first form, because the example's request gets that one.
   const forms = ['TokenReply', 'SessionReply'].map((name) => ({ $ref: `#/components/schemas/${name}` }))
   expect(answer?.schema.anyOf).toEqual(forms)
-  expect(parameters.map(({ name, example }) => [name, example])).toEqual([['x-session-mode', 'token']])
+  expect(parameters.map(({ name, example }) => [name, example])).toEqual([
+    ['x-session-mode', 'token'],
+    ['gatehouse-client-ip', '192.0.2.1'],
+  ])
 })
 
 test('every error code has an example with its status', () => {

@@ -71,7 +71,7 @@ test('a sign-in does not deadlock with a deletion by an operator', async () => {
 })
 
 const { signal } = new AbortController()
-const address = { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined }
+const address = { ipAddress: '192.0.2.1', network: '192.0.2.1', via: null, userAgent: undefined }
 const received = { client: { ...address, signal, noteLimit: () => {} } }
 
 test('a password revoked twice concurrently leaves one email with a link', async () => {

@@ -44,3 +44,9 @@ export interface Api {
   paths: Record<string, Record<string, Operation>>
   components: { schemas: Record<string, Schema>; parameters: Record<string, Parameter> }
 }
+
+/** The schemes of which a request needs one. None if it needs no credential. */
+export function schemesOf(security: Operation['security']): string[] {
+  const names = security.map((schemes) => Object.keys(schemes))
+  return names.every(({ length }) => length > 0) ? names.flat() : []
+}

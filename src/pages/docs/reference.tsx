@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { CodeTabs } from '../code-tabs.tsx'
-import type { Api, Media, Operation, Schema } from './api.ts'
+import { type Api, type Media, type Operation, type Schema, schemesOf } from './api.ts'
 import { samplesOf } from './samples.ts'
 
 /** The API reference: the OpenAPI document of this deployment, one section per tag. */
@@ -80,12 +80,13 @@ const CREDENTIALS: Record<string, string> = {
   accessToken: 'an access token',
   sessionCookie: 'the session cookie',
   refreshToken: 'a refresh token',
+  servicePassword: 'a service password',
   signature: 'a signature',
 }
 
 function Details({ api, path, method, operation }: EndpointProps) {
   const { operationId, description, security, requestBody, responses } = operation
-  const credentials = security.flatMap((schemes) => Object.keys(schemes)).map((name) => CREDENTIALS[name])
+  const credentials = schemesOf(security).map((name) => CREDENTIALS[name])
   const parameters = (operation.parameters ?? []).map((one) =>
     '$ref' in one ? api.components.parameters[nameOf(one.$ref)] : one,
   )

@@ -1,5 +1,5 @@
 import { EXAMPLES } from '../signed-in/example-programs.ts'
-import type { Api, Operation } from './api.ts'
+import { type Api, type Operation, schemesOf } from './api.ts'
 
 /** Code for an operation of the OpenAPI document, in four languages. Each uses only its language's standard library. */
 
@@ -21,7 +21,7 @@ interface Request {
 export function samplesOf({ servers }: Api, path: string, method: string, operation: Operation): Sample[] {
   const { security, parameters = [], requestBody } = operation
   const [{ url: server }] = servers
-  const schemes = security.flatMap((one) => Object.keys(one))
+  const schemes = schemesOf(security)
   const required = parameters.flatMap((one) => ('name' in one && one.required ? [one] : []))
   if (schemes.includes('signature')) {
     const companyId = String(required.find(({ name }) => name === 'x-company-id')?.example)
