@@ -5,6 +5,7 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { open, openForMigrations } from '../../src/process/startup.ts'
 import { realSystem } from '../../src/system.ts'
+import { addFirstKey } from '../../src/token/key-rotation.ts'
 
 /** Opens the database and the keys for commands, and reads passwords. */
 
@@ -51,9 +52,16 @@ export async function openContext(io: Io) {
 }
 
 export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }> {
-  const { maintenance, close } = await openForMigrations(env, realSystem)
+  const { config, connection } = await openForMigrations(env, realSystem)
+  const { maintenance, close } = connection
   try {
-    return { migrated: await migrate(maintenance) }
+    const migrated = await migrate(maintenance)
+    // On an embedded database, the service adds it, with its own master key.
+    if (config.masterKeys.length > 0) {
+      const sealer = createSealer(config.masterKeys, realSystem.randomBytes)
+      await addFirstKey(maintenance, { sealer, system: realSystem })
+    }
+    return { migrated }
   } finally {
     await close()
   }

@@ -16,7 +16,7 @@ const MIGRATE = 'migrate'
 const FORMS = [MIGRATE, ...Object.keys(COMMANDS)]
 
 const ABOUT: Record<string, string> = {
-  migrate: 'Runs pending migrations (as the owner of the tables)',
+  migrate: 'Runs pending migrations as the owner, and adds the first key',
   'company create': 'Creates a company on a trial, and its first admin',
   'company list': 'Lists companies, newest first',
   'company show': 'Shows a company, its subscription, and its admins',

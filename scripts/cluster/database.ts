@@ -34,6 +34,8 @@ const NO_STANDBY = 412
 const PATIENCE_MS = 30_000
 const POLL_MS = 500
 
+type Passwords = Record<'owner' | 'service' | 'operator', string>
+
 export const newPassword = () => randomBytes(24).toString('base64url')
 
 /** Three machines with Postgres. Patroni makes one the primary. */
@@ -96,13 +98,14 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
           throw new UsageError(`Patroni returned ${statusCode}: ${text}`)
       }
     },
-    /** Creates the database and its two roles with these passwords. */
-    async createRoles(owner: string, service: string): Promise<void> {
+    /** Creates the database and its roles with these passwords. */
+    async createRoles({ owner, service, operator }: Passwords): Promise<void> {
       const psql = [join(programs, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
       await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
         PGPASSWORD: secrets.superuser,
         OWNER_PASSWORD: owner,
         SERVICE_PASSWORD: service,
+        OPERATOR_PASSWORD: operator,
       })
     },
   }

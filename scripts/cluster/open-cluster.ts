@@ -59,8 +59,8 @@ export async function openCluster(
   say('Starting three machines with etcd, Patroni, and Postgres …')
   const database = await openDatabase(programs, folder, cleanup)
   await until('healthy primary with two standbys', database.isComplete)
-  const [owner, service] = [newPassword(), newPassword()]
-  await database.createRoles(owner, service)
+  const passwords = { owner: newPassword(), service: newPassword(), operator: newPassword() }
+  await database.createRoles(passwords)
 
   say('Starting two instances, their proxies, and two public proxies …')
   const databaseProxies = [1, 2].map((n) => openDatabaseProxy(n, folder, cleanup))
@@ -68,24 +68,25 @@ export async function openCluster(
     `postgres://${user}:${password}@${databaseAddress(n)}/gatehouse`
   const [PGHOST = '', PGPORT = ''] = databaseAddress(1).split(':')
   const operator = {
-    DATABASE_URL: urlFor('gatehouse_owner', owner, 1),
+    DATABASE_URL: urlFor('gatehouse_operator', passwords.operator, 1),
     MASTER_KEYS: `cluster:${randomBytes(32).toString('base64')}`,
     PUBLIC_URL: `http://${publicAddress(1)}`,
     PGHOST,
     PGPORT,
     PGUSER: 'gatehouse_owner',
-    PGPASSWORD: owner,
+    PGPASSWORD: passwords.owner,
     PGDATABASE: 'gatehouse',
   }
-  const admin = (...command: string[]) => runProgram([process.execPath, ADMIN, ...command], operator)
-  const { DATABASE_URL: url } = operator
+  const runAdmin = (variables: Record<string, string>, ...command: string[]) =>
+    runProgram([process.execPath, ADMIN, ...command], variables)
+  const url = urlFor('gatehouse_owner', passwords.owner, 1)
   await until('connection to the primary', () => succeeds(() => runStatement(url, 'select')))
-  await admin('migrate')
+  await runAdmin({ ...operator, DATABASE_URL: url }, 'migrate')
   const openOne = (n: number) => {
     const variables = {
       MASTER_KEYS: operator.MASTER_KEYS,
       PUBLIC_URL: operator.PUBLIC_URL,
-      DATABASE_URL: urlFor('gatehouse', service, n),
+      DATABASE_URL: urlFor('gatehouse', passwords.service, n),
       TRUST_PROXY: '127.0.0.1',
       WORKERS: '2',
       DRAIN_DELAY_SECONDS: '3',
@@ -110,11 +111,11 @@ export async function openCluster(
     urls: [1, 2].map((n) => `http://${publicAddress(n)}`),
     /** For platform clients. */
     platformUrls: [1, 2].map((n) => `http://${platformAddress(n)}`),
-    /** The environment for `npm run admin`, psql, and pg_dump, as the owner, on the current primary. */
+    /** The environment for `npm run admin`, and for psql and pg_dump as the owner, on the current primary. */
     operator,
     folder,
     /** Runs an operator command, such as `company list`, and returns its output. */
-    admin,
+    admin: (...command: string[]) => runAdmin(operator, ...command),
     readiness: () => Promise.all(instances.map(isReady)),
     /** Resolves when each machine has its role and both instances are ready. */
     async healthy() {

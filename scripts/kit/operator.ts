@@ -9,6 +9,7 @@ import { changeSubscription, createCompany } from '../../src/operator/companies.
 import { createClient } from '../../src/operator/platform.ts'
 import { realSystem } from '../../src/system.ts'
 import { issuerOf } from '../../src/token/claims.ts'
+import { addFirstKey } from '../../src/token/key-rotation.ts'
 import { openKeyRing } from '../../src/token/keys.ts'
 import { createTokens, refreshTokenOptions, type Tokens } from '../../src/token/plugin.ts'
 import type { Credentials } from './operations.ts'
@@ -60,6 +61,7 @@ async function openTokens(config: Config, { db }: Connection): Promise<Tokens> {
   const sealer = createSealer(masterKeys, realSystem.randomBytes)
   const onReloadError = console.error
   const options = { db, sealer, system: realSystem, issuer, accessTokenTtlSeconds, onReloadError }
+  await addFirstKey(db, options)
   const [masterKey] = masterKeys
   if (!masterKey) throw new Error('the load test needs a master key')
   const { secret, sign } = refreshTokenOptions(masterKey, issuer)

@@ -67,7 +67,17 @@ export async function migrate(
   const names = await migrateTables(db, onWait)
   await buildIndexes(db, onWait)
   await fillAuditDays(db)
+  await reserveTables(db)
   return names
+}
+
+/** deploy/roles.sql has the function, and lets only the owner of the tables call it. */
+async function reserveTables(db: Kysely<Database>): Promise<void> {
+  await sql`do $$ begin
+    if has_function_privilege(to_regprocedure('reserve_tables()'), 'execute') then
+      perform reserve_tables();
+    end if;
+  end $$`.execute(db)
 }
 
 /** The lock that fill_audit_days() takes. */

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import { createPasswordHasher } from '../crypto/password.ts'
+import { createSealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import { warnOfCollation } from '../database/indexes.ts'
 import { migrate } from '../database/migrate.ts'
@@ -15,6 +16,7 @@ import { createLog, type Log } from '../http/logs.ts'
 import { createRegistry, showBuild, showLog, showProcess } from '../http/metrics.ts'
 import { buildOps } from '../http/ops.ts'
 import { realSystem, type System } from '../system.ts'
+import { addFirstKey } from '../token/key-rotation.ts'
 import { startBackground } from './background.ts'
 import { findFreePort, listenAs } from './listen.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
@@ -100,7 +102,7 @@ async function startWorker(context: Context) {
 }
 
 async function startMachine(context: Context) {
-  const { config, connection, logStream, log, stop } = context
+  const { config, connection, system, logStream, log, stop } = context
   const { db } = connection
   const registry = config.workers > 1 ? new Registry() : createRegistry()
   const workers = config.workers > 1 ? prepareWorkers(context, registry) : null
@@ -113,6 +115,7 @@ async function startMachine(context: Context) {
   await waitForDatabase(connection.health, { signal: stop.signal, say: console.error })
   await requireSessionPooling(db)
   await migrate(connection.maintenance, console.error)
+  await addFirstKey(db, { sealer: createSealer(config.masterKeys, system.randomBytes), system })
   stop.signal.throwIfAborted()
 
   const ofDatabase = [await warnOfConnections(config, db), await warnOfCollation(connection.health)]

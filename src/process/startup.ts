@@ -41,8 +41,9 @@ export async function open(env: NodeJS.ProcessEnv, system: System, service?: Ser
   }
 }
 
-export async function openForMigrations(env: NodeJS.ProcessEnv, system: System): Promise<Connection> {
-  return (await openDatabase(load(env, ['DATABASE_URL']).config, system)).connection
+export async function openForMigrations(env: NodeJS.ProcessEnv, system: System) {
+  const { config } = load(env, ['DATABASE_URL'])
+  return { config, connection: (await openDatabase(config, system)).connection }
 }
 
 function load(env: NodeJS.ProcessEnv, required?: readonly string[]) {
@@ -110,7 +111,7 @@ export function explain(error: unknown): string | null {
   if (code === '53100') return `The database's disk is full: ${error.message}.`
   if (code === 'EADDRINUSE') return `${error.message}. Set PORT, OPS_PORT, and PLATFORM_PORT to free ports.`
   if (code === '42501') {
-    return `The database denies access: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role in DATABASE_URL select, insert, update, and delete on all of them.`
+    return `The database denies access: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, other commands as gatehouse_operator, and the service as gatehouse. deploy/roles.sql grants their rights.`
   }
   if (code === '23505') {
     return `Two rows in the database have the same key: ${error.message}. This happens after a move to a system with a different collation. Merge or delete one of them, then start again.`

@@ -1,5 +1,7 @@
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor, Tx } from '../database/connect.ts'
+import { codeOf } from '../database/faults.ts'
+import { Problem } from '../errors.ts'
 import { contextOf, generateKey } from './keys.ts'
 import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevoked } from './repository.ts'
 
@@ -13,6 +15,20 @@ async function storeKey(tx: Tx, parts: Parts, when: Parameters<typeof generateKe
   const key = generateKey(parts, when)
   if (await insertKey(tx, key)) return key
   throw new Error('another rotation ran at the same time: run `keys list` to see its key')
+}
+
+/** For a new database. The service's role may not write keys. @throws Problem */
+export async function addFirstKey(db: Executor, parts: Parts): Promise<void> {
+  if ((await listKeys(db)).length > 0) return
+  const createdAt = new Date(parts.system.now())
+  const key = generateKey(parts, { sequence: 1, createdAt, signsFrom: createdAt })
+  await insertKey(db, key).catch((error: unknown) => {
+    if (codeOf(error) !== '42501') throw error
+    throw new Problem(
+      'unavailable',
+      'The database has no access token key, and the role in DATABASE_URL cannot add one. Run `npm run admin -- migrate` with MASTER_KEYS as the owner of the tables.',
+    )
+  })
 }
 
 /** The first key signs immediately. */

@@ -16,7 +16,7 @@ import {
   invalidToken,
   readAccessClaims,
 } from './claims.ts'
-import { insertKey, listKeys, type PublicJwk, type StoredKey } from './repository.ts'
+import { listKeys, type PublicJwk, type StoredKey } from './repository.ts'
 
 /** ES256 (RFC 7515, section 7.1; RFC 7518, section 3.4). With a library, these calls take a third longer. */
 
@@ -134,12 +134,8 @@ interface KeyRingOptions {
 }
 
 export async function openKeyRing(options: KeyRingOptions) {
-  const { db, system } = options
+  const { system } = options
   let loadedAt = system.now()
-  if ((await listKeys(db)).length === 0) {
-    const createdAt = new Date(loadedAt)
-    await insertKey(db, generateKey(options, { sequence: 1, createdAt, signsFrom: createdAt }))
-  }
   let byHeader = await loadKeys(options)
   let reloading: Promise<void> | undefined
 

@@ -12,6 +12,7 @@ import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { createEmptyDatabase } from '../support/empty-database.ts'
+import { asRole } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** This is not the shared service, because the tests change tables and functions. */
@@ -118,19 +119,12 @@ test('audit partitions are created and dropped concurrently while entries are ad
 })
 
 test('a database role maintains the trail, but cannot change or shorten it (ASVS 13.2.2)', async () => {
-  const role = `gatehouse_${randomBytes(6).toString('hex')}`
-  const open = (name: string) => {
-    const url = new URL(service.url)
-    url.username = name
-    url.password = 'secret'
-    const connection = connect({ url: url.href, poolSize: 1 })
+  const open = (url: string) => {
+    const connection = connect({ url, poolSize: 1 })
     onTestFinished(() => connection.close())
     return connection.db
   }
-  await sql.raw(`create role ${role} login password 'secret'`).execute(db)
-  await sql.raw(`create role ${role}_other login password 'secret'`).execute(db)
-  await sql.raw(`grant select, insert, update, delete on all tables in schema public to ${role}`).execute(db)
-  const restricted = open(role)
+  const restricted = open(asRole(service.url, 'gatehouse'))
   await addPartition(ago(700))
   await insertAsBefore(new Date(), { executor: restricted })
   expect(await maintainAuditTrail(restricted, 400)).toBe(1)
@@ -144,7 +138,11 @@ test('a database role maintains the trail, but cannot change or shorten it (ASVS
     await expect(sql.raw(statement).execute(restricted)).rejects.toThrow(error)
   expect(await partitions()).toEqual(before)
   // Only roles that add entries can maintain them.
-  await expect(maintainAuditTrail(open(`${role}_other`), 400)).rejects.toThrow('permission denied')
+  const other = `other_${randomBytes(6).toString('hex')}`
+  await sql.raw(`create role ${other} login password 'secret'`).execute(db)
+  await sql.raw(`grant usage on schema public to ${other}`).execute(db)
+  const url = Object.assign(new URL(service.url), { username: other, password: 'secret' }).href
+  await expect(maintainAuditTrail(open(url), 400)).rejects.toThrow('permission denied')
 })
 
 const folder = new URL('../../migrations/', import.meta.url)

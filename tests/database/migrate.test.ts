@@ -9,6 +9,7 @@ import { explain } from '../../src/process/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { createEmptyDatabase } from '../support/empty-database.ts'
 import { linesAbout } from '../support/log-lines.ts'
+import { asRole } from '../support/postgres.ts'
 import { countWaiting, openTestService, type TestService, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
@@ -80,7 +81,7 @@ test("an instance waits for another's migrations longer than a statement may tak
 
 test('an up-to-date database needs neither the lock nor write permission', async () => {
   await (await openClient()).query(LOCK)
-  const url = new URL(service.url)
+  const url = new URL(asRole(service.url, 'gatehouse'))
   url.searchParams.set('options', '-c default_transaction_read_only=on')
   expect(await migrate(openConnection(url.href).db)).toEqual([])
 })
@@ -155,13 +156,15 @@ describe('when the server ends every connection (ASVS 16.5.2)', () => {
 describe('a request returns 503 if the database keeps it waiting (ASVS 16.5.2)', async () => {
   // Timeouts as in production.
   const strict = await openTestService({ instances: 2, timeoutScale: 1, env: { DATABASE_POOL_SIZE: '2' } })
+  const [connection] = strict.connections
+  if (!connection) throw new Error('a service has an instance')
   const requests = await openRequests(strict)
   const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
 
   test('a request waits two seconds for a lock; the next one succeeds', async () => {
     const { rows } = await sql`select current_setting('statement_timeout') as statement,
       current_setting('lock_timeout') as lock,
-      current_setting('idle_in_transaction_session_timeout') as idle`.execute(strict.db)
+      current_setting('idle_in_transaction_session_timeout') as idle`.execute(connection.db)
     expect(rows).toEqual([{ statement: '5s', lock: '2s', idle: '10s' }])
     const blocker = await openClient(strict.url)
     await blocker.query('begin; lock table events in access exclusive mode')
@@ -181,7 +184,7 @@ describe('a request returns 503 if the database keeps it waiting (ASVS 16.5.2)',
   test('a request waits three seconds for a connection; other instances serve', async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const holders = times(2, () =>
-      strict.db.transaction().execute(async (tx) => {
+      connection.db.transaction().execute(async (tx) => {
         await sql`select 1`.execute(tx)
         await held
       }),

@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
+import { connect } from '../../src/database/connect.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { codeAt, openFactorService } from '../support/second-factors.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
@@ -8,7 +10,8 @@ import { PASSWORD } from '../support/test-service.ts'
 
 const service = await openFactorService()
 const admin = await service.addCompany()
-const { maintenance } = service.connections[0] ?? { maintenance: service.db }
+const { maintenance, close } = connect({ url: service.url, poolSize: 1 })
+whenDone(close)
 const secret = await service.newSecret(admin)
 const cookieMode = { 'x-session-mode': 'cookie' }
 const FILLED = [

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
+import { asRole } from '../support/postgres.ts'
 import { MASTER_KEYS } from '../support/test-service.ts'
 
 /** Runs operators' command lines in this process, against a service's database. */
@@ -12,7 +13,13 @@ interface Given {
 
 export function commandLineOf({ url }: { url: string }) {
   // Hides the account that runs the tests.
-  const settings = { ...process.env, SUDO_USER: '', USER: '', DATABASE_URL: url, MASTER_KEYS }
+  const settings = {
+    ...process.env,
+    SUDO_USER: '',
+    USER: '',
+    DATABASE_URL: asRole(url, 'gatehouse_operator'),
+    MASTER_KEYS,
+  }
 
   async function type(line: string, { input = '', env = {} }: Given = {}) {
     const [out, err]: [string[], unknown[]] = [[], []]

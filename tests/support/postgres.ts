@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
@@ -32,21 +32,57 @@ export async function startPostgres(project: TestProject): Promise<() => Promise
     // Tests kill the service, never the machine, so they do not depend on flushed commits.
     settings: { fsync: 'off', synchronous_commit: 'off' },
   })
-  // Tests open thousands of connections, and each one derives a key from the password.
-  const { username, password } = new URL(url)
-  await runStatement(url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
-  const template = 'gatehouse_template'
-  await runStatement(url, `create database ${template}`)
-  const connection = connect({ url: databaseUrl(url, template), poolSize: 2 })
-  await migrate(connection.db)
-  await connection.close()
-  project.provide('serverUrl', url)
+  const serverUrl = await createRoles(url)
+  const template = await createTemplate(serverUrl)
+  project.provide('serverUrl', serverUrl)
   project.provide('template', template)
   project.provide('folder', folder)
   return async () => {
     await stop()
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+const ROLES = ['gatehouse_owner', 'gatehouse', 'gatehouse_operator'] as const
+const ROLE_PASSWORD = 'of a role'
+// Tests open thousands of connections, and each one derives a key from the password.
+const CHEAPLY = 'set scram_iterations = 1'
+
+/** As deploy/roles.sql does. Returns the URL of a superuser, because the embedded one has the name of the service's role. */
+async function createRoles(url: string): Promise<string> {
+  const superuser = Object.assign(new URL(url), { username: 'postgres' })
+  const { password } = superuser
+  await runStatement(url, `${CHEAPLY}; create role postgres superuser login password '${password}'`)
+  const create = ROLES.map((role) => `create role ${role} login password '${ROLE_PASSWORD}'`)
+  const statements = ['alter role gatehouse rename to embedded', CHEAPLY, ...create]
+  await runStatement(superuser.href, `${statements.join('; ')}; grant gatehouse to gatehouse_operator`)
+  return superuser.href
+}
+
+/** Created as in production: the roles' rights come before the owner's tables. */
+async function createTemplate(serverUrl: string): Promise<string> {
+  const name = 'gatehouse_template'
+  await runStatement(serverUrl, `create database ${name} owner gatehouse_owner`)
+  const url = databaseUrl(serverUrl, name)
+  await runStatement(url, await readRights())
+  // Tests add tables and sequences that triggers write.
+  await runStatement(url, 'alter default privileges grant all on tables to gatehouse')
+  await runStatement(url, 'alter default privileges grant all on sequences to gatehouse')
+  const connection = connect({ url: asRole(url, 'gatehouse_owner'), poolSize: 2 })
+  await migrate(connection.db)
+  await connection.close()
+  return name
+}
+
+/** The part of deploy/roles.sql that runs in the database. Only psql can run the rest. */
+async function readRights(): Promise<string> {
+  const file = await readFile(join(import.meta.dirname, '../../deploy/roles.sql'), 'utf8')
+  return file.slice(file.indexOf('begin;'))
+}
+
+/** The URL for a role of deploy/roles.sql. */
+export function asRole(url: string, role: (typeof ROLES)[number]): string {
+  return Object.assign(new URL(url), { username: role, password: ROLE_PASSWORD }).href
 }
 
 /**
@@ -78,7 +114,10 @@ export async function copyDatabase(serverUrl: string, database: string): Promise
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   try {
     await cutOff(serverUrl, database)
-    await runStatement(serverUrl, `create database ${name} template ${database} strategy file_copy`)
+    await runStatement(
+      serverUrl,
+      `create database ${name} template ${database} owner gatehouse_owner strategy file_copy`,
+    )
   } finally {
     await runStatement(serverUrl, `alter database ${database} allow_connections true`)
   }

@@ -10,6 +10,7 @@ import { runStatement } from '../../scripts/kit/postgres.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../../src/crypto/password.ts'
+import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect, type Executor } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
 import { type Applicant, createLimitedHasher, type LimitedHasher } from '../../src/limits/admission.ts'
@@ -18,11 +19,12 @@ import { createMailComposer } from '../../src/member/compose-mail.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
+import { addFirstKey } from '../../src/token/key-rotation.ts'
 import { whenDone } from './cleanup.ts'
 import { type Answer, checkApi, checkPlatform } from './contract.ts'
 import { PASSWORD } from './environment.ts'
 import { startMailbox } from './mailbox.ts'
-import { databaseUrl } from './postgres.ts'
+import { asRole, databaseUrl } from './postgres.ts'
 
 export type { Answer } from './contract.ts'
 export { NEW_PASSWORD, PASSWORD } from './environment.ts'
@@ -157,6 +159,9 @@ export async function countWaiting(db: Executor): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
+/** For timeouts that a busy machine must not reach. */
+const PATIENT = 30
+
 export type TestService = Awaited<ReturnType<typeof startTestService>>['service']
 
 interface TestServiceOptions {
@@ -218,7 +223,7 @@ async function startTestService({
   envs = [],
   clocks = [],
   hasher = sharedHasher,
-  timeoutScale = 30,
+  timeoutScale = PATIENT,
   answerWithinMs = 180_000,
   template = inject('template'),
   url: given,
@@ -227,7 +232,10 @@ async function startTestService({
   const serverUrl = inject('serverUrl')
   const url = given ?? databaseUrl(serverUrl, name)
   if (!given) {
-    await runStatement(serverUrl, `create database ${name} template ${template} strategy file_copy`)
+    await runStatement(
+      serverUrl,
+      `create database ${name} template ${template} owner gatehouse_owner strategy file_copy`,
+    )
     // A copied database counts as restored.
     await runStatement(url, 'select begin_event_era(timeline) from event_feed')
   }
@@ -245,11 +253,17 @@ async function startTestService({
     ...env,
   }
   const config = loadConfig(environment)
+  const superuser = connect({ url, poolSize: config.databasePoolSize, timeoutScale: PATIENT })
   const running = await Promise.all(
     Array.from({ length: instances }, async (_, index) => {
       const config = loadConfig({ ...environment, ...envs[index] })
       const system = clocks[index] ?? clock
-      const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
+      const connection = connect({
+        url: given ?? asRole(url, 'gatehouse'),
+        poolSize: config.databasePoolSize,
+        timeoutScale,
+      })
+      await addFirstKey(superuser.db, { sealer: createSealer(config.masterKeys, randomBytes), system })
       const registry = createRegistry()
       const { db, auditDb } = connection
       const { app, platform } = await buildApp({
@@ -278,7 +292,7 @@ async function startTestService({
   )
   const [first] = running
   if (!first) throw new Error('a service has at least one instance')
-  const { db } = first.connection
+  const { db } = superuser
   const context = { db, config, hasher: operatorHasherOf(hasher), system: clock }
   const dispatcher = new Agent({ connections: 128, pipelining: 1 })
 
@@ -288,6 +302,7 @@ async function startTestService({
       await Promise.all([app.close(), platform.close(), mail.stop()])
       await connection.close()
     }
+    await superuser.close()
     if (!given) await runStatement(serverUrl, `drop database ${name} with (force)`)
     await rm(dataDir, { recursive: true })
   }
@@ -428,6 +443,7 @@ async function startTestService({
   const service = {
     config,
     clock,
+    /** Of a superuser, who can arrange and read everything. */
     db,
     context,
     url,

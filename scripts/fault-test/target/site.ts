@@ -28,7 +28,7 @@ const PEOPLE = 6
 /** The first token of each session is used again at the end of a run. */
 export const ACCESS_TOKEN_TTL_SECONDS = '3600'
 
-/** `settings`: of the owner of the tables. */
+/** `settings`: of an operator. */
 export async function createCompanies(
   settings: ServiceSettings,
 ): Promise<Pick<Site, 'companies' | 'reader'>> {
