@@ -4,9 +4,9 @@ import { Copied, Fact, Section, Time, Title } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
 import { POLL_MS, ReceivedEvents } from './received-events.tsx'
-import { FirstEvent, Send } from './send-events.tsx'
+import { FirstEvent, INGEST_URL, Send } from './send-events.tsx'
 import { SetupList } from './setup-list.tsx'
-import { SigningSecret, Target } from './signing-secret.tsx'
+import { SigningSecret } from './signing-secret.tsx'
 
 /** How to send events and check tokens. Members who manage the signing secret also see it, and refused requests. */
 export function Developer({ session }: { session: Session }) {
@@ -20,22 +20,31 @@ export function Developer({ session }: { session: Session }) {
   // Any request makes the enrollment page appear for members the policy blocks.
   useQuery({ ...reading('GET /auth/sessions'), enabled: !mayManage })
   const [fresh, setFresh] = useState<NewSecret | null>(null)
+  const { companyId, companyName } = session.accessContext
   const secret = mayManage ? status.data : undefined
   return (
     <>
       <Title>Developer settings</Title>
       {mayManage && may('members:manage') && <SetupList status={status} />}
       <div class="columns">
-        {mayManage ? (
-          <SigningSecret session={session} status={status} fresh={fresh} onReplaced={setFresh} />
-        ) : (
-          <Section id="secret" title="Signing secret">
+        <Section id="secret" title="Signing secret">
+          <p class="lead">
+            Your servers sign events with this secret, so that nobody else can send events for your company.
+          </p>
+          <dl class="facts">
+            <Fact name="Endpoint URL">
+              <Copied text={INGEST_URL} what="the endpoint URL" />
+            </Fact>
+            <Fact name="Company ID">
+              <Copied text={companyId} what="the company ID" />
+            </Fact>
+          </dl>
+          {mayManage ? (
+            <SigningSecret companyName={companyName} status={status} fresh={fresh} onReplaced={setFresh} />
+          ) : (
             <p class="notice">To get the signing secret, ask an admin of your company.</p>
-            <dl class="facts">
-              <Target session={session} />
-            </dl>
-          </Section>
-        )}
+          )}
+        </Section>
         <Send session={session} secret={fresh?.secret} canTest={mayManage ? secret?.configured : mayInspect}>
           {secret?.configured && (
             <FirstEvent status={secret} fresh={fresh} refusals={refused.data?.refusals ?? []} />

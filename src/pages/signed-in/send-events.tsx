@@ -7,7 +7,9 @@ import { Copied, Section, Time } from '../parts.tsx'
 import type { NewSecret, Refusal, SecretStatus, Session } from '../routes.ts'
 import { EXAMPLES } from './example-programs.ts'
 import { adviceFor } from './received-events.tsx'
-import { INGEST_URL, isUsed } from './signing-secret.tsx'
+import { isUsed } from './signing-secret.tsx'
+
+export const INGEST_URL = `${location.origin}/api/events/ingest`
 
 interface SendProps {
   session: Session

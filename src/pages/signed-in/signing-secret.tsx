@@ -3,22 +3,20 @@ import { ApiError, call, invalid } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { useLoss } from '../leaving.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
-import { Copied, Fact, Section, Time } from '../parts.tsx'
+import { Copied, Fact, Time } from '../parts.tsx'
 import { Waiting } from '../queries.tsx'
-import type { NewSecret, SecretStatus, Session } from '../routes.ts'
+import type { NewSecret, SecretStatus } from '../routes.ts'
 import { DialogButton } from './dialog-button.tsx'
 
-export const INGEST_URL = `${location.origin}/api/events/ingest`
-
 interface Props {
-  session: Session
+  companyName: string
   status: UseQueryResult<SecretStatus>
   /** Created since the page was opened. */
   fresh: NewSecret | null
   onReplaced: (secret: NewSecret) => void
 }
 
-export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Props) {
+export function SigningSecret({ companyName: name, status: loaded, fresh, onReplaced }: Props) {
   const { data: status, refetch } = loaded
   // It outlives the dialog, which can be closed while the request runs.
   const change = useChange()
@@ -47,16 +45,12 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
       refetch()
     }
   }
-  const name = session.accessContext.companyName
   async function replaceNamed({ companyName }: Values): Promise<string> {
     if (companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
     return await replace()
   }
   return (
-    <Section id="secret" title="Signing secret">
-      <p class="lead">
-        Your servers sign events with this secret, so that nobody else can send events for your company.
-      </p>
+    <>
       <Outcome of={change} isOfForm />
       {fresh && (
         <div class="fresh">
@@ -68,10 +62,16 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
           </p>
         </div>
       )}
-      <dl class="facts">
-        <Target session={session} />
-        {status?.configured && (
-          <>
+      <Waiting of={loaded} />
+      {status && !status.configured && (
+        <>
+          <p class="notice">There is no secret yet. Create one, and add it to your servers' configuration.</p>
+          <Form action="Create signing secret" onSubmit={replace} change={change} />
+        </>
+      )}
+      {status?.configured && (
+        <>
+          <dl class="facts">
             <Fact name="Version">{status.version}</Fact>
             <Fact name="Ends in">
               <code>{status.hint}</code>
@@ -81,47 +81,30 @@ export function SigningSecret({ session, status: loaded, fresh, onReplaced }: Pr
               {status.createdBy?.email ?? 'a deleted member'}
             </Fact>
             <Fact name="Last used">{status.lastUsedAt ? <Time at={status.lastUsedAt} /> : 'never'}</Fact>
-          </>
-        )}
-      </dl>
-      <Waiting of={loaded} />
-      {status && !status.configured && (
-        <>
-          <p class="notice">There is no secret yet. Create one, and add it to your servers' configuration.</p>
-          <Form action="Create signing secret" onSubmit={replace} change={change} />
+          </dl>
+          <DialogButton
+            class="grave"
+            title="Replace the signing secret?"
+            change={change}
+            dialog={(form) => (
+              <Form {...form} action="Replace secret" isDanger onSubmit={replaceNamed}>
+                <p>
+                  The current secret stops working immediately. <strong>Every event is refused</strong> until
+                  your senders have the new one. We show it only once.
+                </p>
+                <Field
+                  label="Company name"
+                  name="companyName"
+                  hint={`To continue, enter ${name}.`}
+                  hasFocus
+                />
+              </Form>
+            )}
+          >
+            Replace secret…
+          </DialogButton>
         </>
       )}
-      {status?.configured && (
-        <DialogButton
-          class="grave"
-          title="Replace the signing secret?"
-          change={change}
-          dialog={(form) => (
-            <Form {...form} action="Replace secret" isDanger onSubmit={replaceNamed}>
-              <p>
-                The current secret stops working immediately. <strong>Every event is refused</strong> until
-                your senders have the new one. We show it only once.
-              </p>
-              <Field label="Company name" name="companyName" hint={`To continue, enter ${name}.`} hasFocus />
-            </Form>
-          )}
-        >
-          Replace secret…
-        </DialogButton>
-      )}
-    </Section>
-  )
-}
-
-export function Target({ session }: { session: Session }) {
-  return (
-    <>
-      <Fact name="Endpoint URL">
-        <Copied text={INGEST_URL} what="the endpoint URL" />
-      </Fact>
-      <Fact name="Company ID">
-        <Copied text={session.accessContext.companyId} what="the company ID" />
-      </Fact>
     </>
   )
 }
