@@ -171,7 +171,7 @@ test('a secret is copied, used, and replaced after an unseen replacement', async
   await press(send, 'Send test event')
   await send.locator('.done:focus', { hasText: 'Accepted with status 202' }).waitFor()
   // The tick does not hide the refusal.
-  await send.getByText('First event received.').waitFor()
+  await send.getByText('Last event received').waitFor()
   await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
   // Digits that JavaScript would round stay, and large content is left out.
   await service.send(admin.companyId, shown, '{"type":"a.b","data":{"id":12345678901234567890,"rate":1.0}}')

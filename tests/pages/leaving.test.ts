@@ -57,7 +57,7 @@ test('leaving an unused secret, new password, or recovery codes requires confirm
   await page.locator('.done:focus', { hasText: 'Secret created.' }).waitFor()
   const next = (await page.locator('.secret code').textContent()) ?? ''
   await service.send(admin.companyId, next, { type: 'a.b', data: {} })
-  await say(page, 'First event received.')
+  await say(page, 'Last event received')
 
   await go(page, 'Members')
   const gate = Promise.withResolvers<void>()

@@ -59,7 +59,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await say(page, 'Waiting for the first event')
   const companyId = await page.locator('dt:has-text("Company ID") + dd code').innerText()
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(202)
-  await say(page, 'First event received.')
+  await say(page, 'Last event received')
   for (const one of [secret, token, PASSWORD]) expect(await tracesIn(page)).not.toContain(one)
 
   await press(page, 'Replace secret…')

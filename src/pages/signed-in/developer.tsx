@@ -4,7 +4,7 @@ import { Copied, Fact, Section, Time, Title } from '../parts.tsx'
 import { polled, reading, Waiting } from '../queries.tsx'
 import type { NewSecret, Session } from '../routes.ts'
 import { POLL_MS, ReceivedEvents } from './received-events.tsx'
-import { FirstEvent, INGEST_URL, Send } from './send-events.tsx'
+import { INGEST_URL, LastEvent, Send } from './send-events.tsx'
 import { SetupList } from './setup-list.tsx'
 import { SigningSecret } from './signing-secret.tsx'
 
@@ -46,9 +46,7 @@ export function Developer({ session }: { session: Session }) {
           )}
         </Section>
         <Send session={session} secret={fresh?.secret} canTest={mayManage ? secret?.configured : mayInspect}>
-          {secret?.configured && (
-            <FirstEvent status={secret} fresh={fresh} refusals={refused.data?.refusals ?? []} />
-          )}
+          {secret?.configured && <LastEvent status={secret} refusals={refused.data?.refusals ?? []} />}
         </Send>
         <SignIn session={session} />
       </div>

@@ -4,10 +4,9 @@ import { ApiError, call, invalid } from '../api.ts'
 import { CodeTabs } from '../code-tabs.tsx'
 import { Field, Form, type Values } from '../form.tsx'
 import { Copied, Section, Time } from '../parts.tsx'
-import type { NewSecret, Refusal, SecretStatus, Session } from '../routes.ts'
+import type { Refusal, SecretStatus, Session } from '../routes.ts'
 import { EXAMPLES } from './example-programs.ts'
 import { adviceFor } from './received-events.tsx'
-import { isUsed } from './signing-secret.tsx'
 
 export const INGEST_URL = `${location.origin}/api/events/ingest`
 
@@ -105,29 +104,17 @@ async function sign(secret: string, text: string): Promise<string> {
   return `v1,${btoa(String.fromCharCode(...new Uint8Array(mac)))}`
 }
 
-interface FirstEventProps {
-  status: SecretStatus
-  fresh: NewSecret | null
-  /** Latest first. */
-  refusals: Refusal[]
-}
-
 /** The last event that was accepted with the current secret, and the last one that was refused since its creation. */
-export function FirstEvent({ status, fresh, refusals }: FirstEventProps) {
+export function LastEvent({ status, refusals }: { status: SecretStatus; refusals: Refusal[] }) {
   const { createdAt, lastUsedAt, hint } = status
+  // Refusals are sorted, latest first.
   const refusal = refusals.find(({ lastAt }) => createdAt !== null && lastAt >= createdAt)
   const isRefused = refusal && (lastUsedAt === null || refusal.lastAt >= lastUsedAt)
   return (
     <div role="status" class={isRefused ? 'box' : lastUsedAt ? 'done' : undefined}>
       {lastUsedAt ? (
         <p class="tick">
-          {fresh !== null && isUsed(fresh, status) ? (
-            'First event received.'
-          ) : (
-            <>
-              Last event received <Time at={lastUsedAt} />.
-            </>
-          )}
+          Last event received <Time at={lastUsedAt} />.
         </p>
       ) : (
         createdAt && !refusal && <p class="quiet">Waiting for the first event signed with the secret…</p>

@@ -20,11 +20,11 @@ export function SigningSecret({ companyName: name, status: loaded, fresh, onRepl
   const { data: status, refetch } = loaded
   // It outlives the dialog, which can be closed while the request runs.
   const change = useChange()
-  const unused = fresh && !isUsed(fresh, status)
+  const isUsed = status?.version === fresh?.version && status?.lastUsedAt
   useLoss(
     change.isBusy
       ? "Your new signing secret isn't here yet. If you leave now, you'll never see it."
-      : unused
+      : fresh && !isUsed
         ? "Your new signing secret won't be shown again. Have you copied it?"
         : null,
   )
@@ -107,9 +107,4 @@ export function SigningSecret({ companyName: name, status: loaded, fresh, onRepl
       )}
     </>
   )
-}
-
-/** Whether the service accepted an event that was signed with it. */
-export function isUsed({ version }: NewSecret, status: SecretStatus | undefined): boolean {
-  return status?.version === version && status.lastUsedAt !== null
 }
