@@ -1,11 +1,24 @@
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
+import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Copied, Fact, Time } from '../parts.tsx'
+import { useReload } from '../queries.tsx'
+import type { Member, Session } from '../routes.ts'
+import { ConfirmButton } from './dialog-button.tsx'
 import { useEnding } from './invitations.tsx'
 import { useAdminProof } from './mailbox-proof.tsx'
-import { type DetailsProps, MemberActs } from './member-acts.tsx'
+import type { Issuing } from './new-passwords.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
+
+export interface DetailsProps {
+  session: Session
+  member: Member
+  issuing: Issuing
+  /** Outlives the row. */
+  deletion: Change
+  onChanged: (changed: Member) => void
+}
 
 export function MemberDetails(props: DetailsProps) {
   const { session, member } = props
@@ -54,7 +67,7 @@ function Rights({ member, onChanged }: DetailsProps) {
     }
     if (!body.role && !body.assignments) return 'No changes to save.'
     const change = (mailCode?: string) => call('PATCH /auth/members/:id', { id, body: { ...body, mailCode } })
-    onChanged(id, await prove(name, change).catch(nameAssignments))
+    onChanged(await prove(name, change).catch(nameAssignments))
     return 'Saved. It takes effect on their next request.'
   }
 
@@ -82,4 +95,94 @@ function nameAssignments(error: unknown): never {
   if (!isOfOne) throw error
   const assignments = 'must contain only letters, digits, and : . _ / - in each name'
   throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
+}
+
+function MemberActs({ member, deletion, onChanged }: DetailsProps) {
+  const { id, kind, name, email, status, secondFactors } = member
+  const ending = useEnding(id)
+  const reload = useReload()
+  const isService = kind === 'service'
+  const change = useChange()
+  const whom = (
+    <>
+      <strong>{name}</strong>
+      {name !== email && ` (${email})`}
+    </>
+  )
+  async function setStatus(next: 'active' | 'disabled', done: string): Promise<string> {
+    onChanged(await call('PATCH /auth/members/:id', { id, body: { status: next } }))
+    return done
+  }
+  const enable = () => setStatus('active', 'Enabled. They can sign in again.')
+  const disable = () => setStatus('disabled', 'Disabled. All sessions have ended.')
+  async function endSessions(): Promise<string> {
+    await call('DELETE /auth/members/:id/sessions', { id })
+    return 'All sessions have ended.'
+  }
+  async function resetFactors(): Promise<string> {
+    await call('DELETE /auth/members/:id/second-factors', { id })
+    onChanged({ ...member, secondFactors: [] })
+    return 'Reset. A link to choose a new password is on its way.'
+  }
+  async function remove(): Promise<string> {
+    await call('DELETE /auth/members/:id', { id })
+    reload('GET /auth/members')
+    reload('GET /auth/invitations')
+    return `${name} was deleted.`
+  }
+
+  return (
+    <div class="member-acts">
+      <div class="choices">
+        {status === 'active' ? (
+          <ConfirmButton label="Disable" of={name} change={change} onConfirm={disable}>
+            <p>
+              {isService ? 'Every program that signs in as ' : ''}
+              {whom} is signed out everywhere immediately, and can't sign in until you enable{' '}
+              {isService ? 'the account' : 'them'} again. {ending}
+            </p>
+          </ConfirmButton>
+        ) : (
+          <button
+            type="button"
+            class="small"
+            aria-label={`Enable ${name}`}
+            aria-disabled={change.isBusy}
+            onClick={() => change.run(enable)}
+          >
+            Enable
+          </button>
+        )}
+        <ConfirmButton label="End all sessions" of={`of ${name}`} change={change} onConfirm={endSessions}>
+          <p>
+            {isService ? 'Every program that signs in as ' : ''}
+            {whom} is signed out everywhere immediately, and must sign in again.
+          </p>
+        </ConfirmButton>
+        {secondFactors.length > 0 && (
+          <ConfirmButton
+            label="Reset second factors"
+            of={`of ${name}`}
+            change={change}
+            onConfirm={resetFactors}
+          >
+            <p>
+              Use this if {whom} lost their second factors. Their second factors, recovery codes, and password
+              stop working, and all their sessions end. We email them a link to choose a new password.
+            </p>
+            <p>First, make sure that the request really comes from them.</p>
+          </ConfirmButton>
+        )}
+        <ConfirmButton label="Delete" of={name} isGrave change={deletion} onConfirm={remove}>
+          <p>
+            {isService ? 'The account ' : 'The account, password, and second factors of '}
+            {whom} {isService ? 'is' : 'are'} deleted, and all sessions end. {ending} The audit log keeps only{' '}
+            {isService ? 'its' : 'their'} ID.
+          </p>
+          <p>This can't be undone.</p>
+        </ConfirmButton>
+      </div>
+      <Outcome of={change} isOfForm />
+    </div>
+  )
 }

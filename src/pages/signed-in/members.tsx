@@ -1,14 +1,13 @@
 import { useEffect } from 'preact/hooks'
 import { Outcome, useChange } from '../outcome.tsx'
 import { LOCALE, Title } from '../parts.tsx'
-import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
+import { useRead } from '../queries.tsx'
 import { useQuery } from '../router.ts'
-import type { Member, Session } from '../routes.ts'
+import type { Session } from '../routes.ts'
 import { Invitations, useInvitations } from './invitations.tsx'
 import { Invite } from './invite.tsx'
-import { MemberFilter, useFilter } from './member-filter.tsx'
-import { MemberTable } from './member-table.tsx'
-import { AddServiceAccount, type Issuing, NewPasswords, useNewPasswords } from './new-passwords.tsx'
+import { MemberList } from './member-list.tsx'
+import { AddServiceAccount, NewPasswords, useNewPasswords } from './new-passwords.tsx'
 
 export function MembersPage({ session }: { session: Session }) {
   const [{ tab }] = useQuery()
@@ -47,73 +46,8 @@ export function MembersPage({ session }: { session: Session }) {
           {link('Members', '/members', data?.total, isOfMembers)}
           {link('Invitations', '/members?tab=invitations', invitations?.length, !isOfMembers)}
         </nav>
-        {isOfMembers ? (
-          <MemberList session={session} issuing={issuing} onDeleted={refetch} />
-        ) : (
-          <Invitations />
-        )}
+        {isOfMembers ? <MemberList session={session} issuing={issuing} /> : <Invitations />}
       </section>
-    </>
-  )
-}
-
-interface ListProps {
-  session: Session
-  issuing: Issuing
-  onDeleted: () => void
-}
-
-function MemberList({ session, issuing, onDeleted }: ListProps) {
-  const filter = useFilter()
-  const { pages, first, change, moreButton } = usePages('GET /auth/members', { limit: 50, ...filter })
-  const members = pages.flatMap((page) => page.members)
-  const total = pages[0]?.total ?? 0
-  const policy = useRead('GET /auth/company/security').data?.secondFactor ?? 'optional'
-  const deletion = useChange()
-  const reload = useReload()
-
-  function edit(id: string, changed?: Member): void {
-    change((all) => {
-      const isGone = !changed && all.some(({ members }) => members.some((member) => member.id === id))
-      return all.map((page) => ({
-        ...page,
-        members: page.members.flatMap((member) => (member.id === id ? (changed ?? []) : member)),
-        total: page.total - Number(isGone),
-      }))
-    })
-    if (!changed) onDeleted()
-    // Those that the member sent may have ended.
-    reload('GET /auth/invitations')
-  }
-  const shown = members.length
-  const isFiltered = Object.values(filter).some(Boolean)
-  const found = `${total ? total.toLocaleString(LOCALE) : 'No'} ${total === 1 ? 'member' : 'members'}${isFiltered ? ` match${total === 1 ? 'es' : ''}` : ''}`
-  return (
-    <>
-      <MemberFilter />
-      <p class={isFiltered || shown < total ? 'list-count' : 'hidden'}>
-        <span role="status">{first.data && `${found}${shown < total ? `, ${shown} shown` : ''}`}</span>
-        {isFiltered && <a href="/members">Clear filters</a>}
-      </p>
-      {policy !== 'optional' && (
-        <p class="quiet">
-          Your company requires a second factor for {policy === 'admins' ? 'admins' : 'everyone'}, as set
-          under <a href="/company">Company</a>. Members who don't have one must add it before they continue.
-        </p>
-      )}
-      <Waiting of={first} />
-      <Outcome of={deletion} isOfForm />
-      {shown > 0 && (
-        <MemberTable
-          members={members}
-          policy={policy}
-          session={session}
-          issuing={issuing}
-          deletion={deletion}
-          onChanged={edit}
-        />
-      )}
-      {moreButton('Show more')}
     </>
   )
 }

@@ -2,17 +2,23 @@ import { useId, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Form } from '../form.tsx'
 import { Options, Time } from '../parts.tsx'
+import type { Member } from '../routes.ts'
 import { type Asked, DialogButton } from './dialog-button.tsx'
 import { ListHead } from './list-head.tsx'
-import type { DetailsProps } from './member-acts.tsx'
+import type { Issuing } from './new-passwords.tsx'
 
 /** In seconds. */
 const PREVIOUS = { 0: 'now', 3600: 'in 1 hour', 86400: 'in 24 hours', 604800: 'in 7 days' }
 
 const COLUMNS = { Password: undefined, Created: undefined, 'Last used': undefined, Expires: undefined }
 
+interface Props {
+  member: Member
+  issuing: Issuing
+}
+
 /** A service account's active passwords, at most two, and a button to replace the newest. */
-export function ServicePasswords(props: DetailsProps) {
+export function ServicePasswords(props: Props) {
   const { name, passwords = [] } = props.member
   const headingId = useId()
   return (
@@ -46,7 +52,7 @@ export function ServicePasswords(props: DetailsProps) {
   )
 }
 
-function Replace({ member, issuing, ...form }: DetailsProps & Asked) {
+function Replace({ member, issuing, ...form }: Props & Asked) {
   const { id, name, email, passwords = [] } = member
   const [seconds, setSeconds] = useState(0)
   const selectId = useId()

@@ -1,17 +1,13 @@
 import { useEffect, useId, useMemo, useState } from 'preact/hooks'
-import { Time } from '../parts.tsx'
+import { Outcome, useChange } from '../outcome.tsx'
+import { LOCALE, Time } from '../parts.tsx'
+import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
 import type { Member, Security } from '../routes.ts'
 import { ListHead } from './list-head.tsx'
-import type { DetailsProps } from './member-acts.tsx'
-import { MemberDetails } from './member-details.tsx'
+import { type DetailsProps, MemberDetails } from './member-details.tsx'
+import { MemberFilter, useFilter } from './member-filter.tsx'
 import { asks } from './policy.tsx'
 import { KINDS } from './second-factors.tsx'
-
-interface RowProps extends DetailsProps {
-  policy: Security['secondFactor']
-}
-
-type Props = Omit<RowProps, 'member'> & { members: Member[] }
 
 const COLUMNS = {
   Name: '36%',
@@ -25,7 +21,15 @@ const COLUMNS = {
 const STEP = 200
 
 /** A row for each member, with details below rows that are open. */
-export function MemberTable({ members, ...given }: Props) {
+export function MemberList(given: Pick<DetailsProps, 'session' | 'issuing'>) {
+  const filter = useFilter()
+  const { pages, first, change, moreButton } = usePages('GET /auth/members', { limit: 50, ...filter })
+  const members = pages.flatMap((page) => page.members)
+  const total = pages[0]?.total ?? 0
+  const policy = useRead('GET /auth/company/security').data?.secondFactor ?? 'optional'
+  const deletion = useChange()
+  const reload = useReload()
+
   const [drawn, setDrawn] = useState(STEP)
   const isWhole = drawn >= members.length
   useEffect(() => {
@@ -33,23 +37,59 @@ export function MemberTable({ members, ...given }: Props) {
     const timer = setTimeout(() => setDrawn(drawn + STEP))
     return () => clearTimeout(timer)
   }, [drawn, isWhole])
+
+  /** A changed member stays in the list, even if the filter no longer matches. */
+  function edit(changed: Member): void {
+    const replace = (member: Member) => (member.id === changed.id ? changed : member)
+    change((all) => all.map((page) => ({ ...page, members: page.members.map(replace) })))
+    // Those that the member sent may have ended.
+    reload('GET /auth/invitations')
+  }
+  const shown = members.length
+  const isFiltered = Object.values(filter).some(Boolean)
+  const found = `${total ? total.toLocaleString(LOCALE) : 'No'} ${total === 1 ? 'member' : 'members'}${isFiltered ? ` match${total === 1 ? 'es' : ''}` : ''}`
   return (
-    // More than the height of all rows, so that Back finds its place.
-    <div style={{ minHeight: isWhole ? '' : `${members.length * 8}rem` }}>
-      <table class="list" aria-labelledby="list">
-        <ListHead columns={COLUMNS} buttons="Details" />
-        <tbody>
-          {members.slice(0, drawn).map((member) => (
-            <Row key={member.id} {...given} member={member} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <>
+      <MemberFilter />
+      <p class={isFiltered || shown < total ? 'list-count' : 'hidden'}>
+        <span role="status">{first.data && `${found}${shown < total ? `, ${shown} shown` : ''}`}</span>
+        {isFiltered && <a href="/members">Clear filters</a>}
+      </p>
+      {policy !== 'optional' && (
+        <p class="quiet">
+          Your company requires a second factor for {policy === 'admins' ? 'admins' : 'everyone'}, as set
+          under <a href="/company">Company</a>. Members who don't have one must add it before they continue.
+        </p>
+      )}
+      <Waiting of={first} />
+      <Outcome of={deletion} isOfForm />
+      {shown > 0 && (
+        // More than the height of all rows, so that Back finds its place.
+        <div style={{ minHeight: isWhole ? '' : `${shown * 8}rem` }}>
+          <table class="list" aria-labelledby="list">
+            <ListHead columns={COLUMNS} buttons="Details" />
+            <tbody>
+              {members.slice(0, drawn).map((member) => (
+                <Row
+                  key={member.id}
+                  {...given}
+                  member={member}
+                  policy={policy}
+                  deletion={deletion}
+                  onChanged={edit}
+                />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {moreButton('Show more')}
+    </>
   )
 }
 
 /** Memoized: appending a page must not render hundreds of rows again. */
-function Row({ policy, ...given }: RowProps) {
+function Row({ policy, ...given }: DetailsProps & { policy: Security['secondFactor'] }) {
   const [isOpen, setOpen] = useState(false)
   const detailsId = useId()
   const { member, session } = given
