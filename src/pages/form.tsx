@@ -106,6 +106,38 @@ export function Field(props: FieldProps) {
   )
 }
 
+interface SelectProps {
+  label: string
+  name?: FieldName
+  value: string | number
+  onChange: (value: string) => void
+  hint?: string
+  children: ComponentChildren
+}
+
+export function Select({ label, name, value, onChange, hint, children }: SelectProps) {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select
+        id={id}
+        name={name}
+        value={value}
+        aria-describedby={hint && `${id}-hint`}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      >
+        {children}
+      </select>
+      {hint && (
+        <p class="quiet" id={`${id}-hint`} aria-live="polite">
+          {hint}
+        </p>
+      )}
+    </div>
+  )
+}
+
 /** For password managers, if the form has no email field. */
 export function Username({ email }: { email: string }) {
   return <input class="hidden" autoComplete="username" value={email} readOnly tabIndex={-1} aria-hidden />

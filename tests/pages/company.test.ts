@@ -268,7 +268,7 @@ test("a service account's new password replaces the current one later or immedia
   })
   await replace('now')
   await page.keyboard.press('Escape')
-  await page.getByLabel('Filter by kind').selectOption('service')
+  await page.locator('search').getByLabel('Kind').selectOption('service')
   await say(page, '1 member matches')
   gate.resolve()
   const third = await shown()

@@ -131,7 +131,7 @@ test('a list is never shown under a different filter', async () => {
       await page.waitForLoadState('networkidle')
     }
   }
-  const filter = page.getByLabel('Filter by role')
+  const filter = page.locator('search').getByLabel('Role')
 
   const answerViewers = await hold('role=viewer')
   await filter.selectOption('viewer')

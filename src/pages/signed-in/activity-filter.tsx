@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery as useCached } from '@tanstack/preact-query'
-import type { ComponentChildren } from 'preact'
 import { useId, useRef, useState } from 'preact/hooks'
+import { Select } from '../form.tsx'
 import { formats, LinkButton, Options } from '../parts.tsx'
 import { reading } from '../queries.tsx'
 import { useQuery } from '../router.ts'
@@ -26,19 +26,6 @@ export function ActivityFilter() {
   const [chosen, change] = useFilter()
   const id = useId()
   const start = Date.parse(chosen.day)
-  const choice = (name: 'action' | 'outcome', label: string, options: ComponentChildren) => (
-    <div class="field">
-      <label for={`${id}-${name}`}>{label}</label>
-      <select
-        id={`${id}-${name}`}
-        value={chosen[name]}
-        onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
-      >
-        <option value="">any</option>
-        {options}
-      </select>
-    </div>
-  )
   const day = (name: 'from' | 'to', label: string) => (
     <div class="field">
       <label for={`${id}-${name}`}>{label}</label>
@@ -67,8 +54,13 @@ export function ActivityFilter() {
       <div class="filters">
         <PersonField name="actor" label="By" />
         <PersonField name="subject" label="About" />
-        {choice('action', 'What', actions)}
-        {choice('outcome', 'Outcome', <Options of={{ done: 'done', refused: 'refused' }} />)}
+        <Select label="What" value={chosen.action} onChange={(action) => change({ action })}>
+          <option value="">any</option>
+          {actions}
+        </Select>
+        <Select label="Outcome" value={chosen.outcome} onChange={(outcome) => change({ outcome })}>
+          <Options of={{ '': 'any', done: 'done', refused: 'refused' }} />
+        </Select>
         {day('from', 'From')}
         {day('to', 'To')}
       </div>

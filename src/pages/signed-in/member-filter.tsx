@@ -1,5 +1,6 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
 import type { Loose } from '../api.ts'
+import { Select } from '../form.tsx'
 import { Options } from '../parts.tsx'
 import { useQuery } from '../router.ts'
 import type { Query } from '../routes.ts'
@@ -10,13 +11,10 @@ type Filter = Loose<NonNullable<Query<'GET /auth/members'>>>
 const PAUSE_MS = 250
 
 const CHOICES = {
-  role: { label: 'role', values: Object.fromEntries(ROLES.map((role) => [role, role])) },
-  status: { label: 'status', values: { active: 'active', disabled: 'disabled' } },
-  secondFactor: {
-    label: 'second factor',
-    values: { yes: 'has second factor', no: 'no second factor' },
-  },
-  kind: { label: 'kind', values: { person: 'people', service: 'service accounts' } },
+  role: { label: 'Role', values: Object.fromEntries(ROLES.map((role) => [role, role])) },
+  status: { label: 'Status', values: { active: 'active', disabled: 'disabled' } },
+  secondFactor: { label: 'Second factor', values: { yes: 'yes', no: 'none' } },
+  kind: { label: 'Kind', values: { person: 'people', service: 'service accounts' } },
 }
 
 /** The query keeps the filter. Unknown values are ignored. */
@@ -33,6 +31,7 @@ export function useFilter(): Filter {
 export function MemberFilter() {
   const [{ search = '' }, changeQuery] = useQuery()
   const filter: Partial<Record<string, string | number>> = useFilter()
+  const id = useId()
   const [typed, setTyped] = useState({ text: search, search })
   // The query was changed elsewhere, for example by Back.
   const text = typed.search === search ? typed.text : search
@@ -46,12 +45,12 @@ export function MemberFilter() {
     return () => clearTimeout(timer)
   }, [text, search])
   return (
-    <search class="filters-line">
+    <search class="filters">
       <div class="field">
+        <label for={id}>Name or email</label>
         <input
+          id={id}
           type="search"
-          aria-label="Search names and emails"
-          placeholder="Name or email"
           maxLength={100}
           autoComplete="off"
           spellcheck={false}
@@ -60,15 +59,14 @@ export function MemberFilter() {
         />
       </div>
       {Object.entries(CHOICES).map(([name, { label, values }]) => (
-        <select
+        <Select
           key={name}
-          aria-label={`Filter by ${label}`}
+          label={label}
           value={filter[name] ?? ''}
-          onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value, shown: '' })}
+          onChange={(value) => changeQuery({ [name]: value, shown: '' })}
         >
-          <option value="">any {label}</option>
-          <Options of={values} />
-        </select>
+          <Options of={{ '': 'any', ...values }} />
+        </Select>
       ))}
     </search>
   )

@@ -1,5 +1,7 @@
-import { useId, useState } from 'preact/hooks'
-import { CAN, isRole, ROLES } from '../words.ts'
+import { useState } from 'preact/hooks'
+import { Select } from '../form.tsx'
+import { Options } from '../parts.tsx'
+import { CAN, ROLES, type Role } from '../words.ts'
 
 interface Props {
   value?: string
@@ -9,26 +11,10 @@ interface Props {
 
 export function RoleSelect({ value = 'viewer', hasAdmin = true }: Props) {
   const [role, setRole] = useState(value)
-  const id = useId()
+  const roles = ROLES.filter((one) => hasAdmin || one !== 'admin')
   return (
-    <div class="field">
-      <label for={id}>Role</label>
-      <select
-        id={id}
-        name="role"
-        value={role}
-        aria-describedby={`${id}-can`}
-        onChange={({ currentTarget }) => setRole(currentTarget.value)}
-      >
-        {ROLES.filter((one) => hasAdmin || one !== 'admin').map((one) => (
-          <option key={one} value={one}>
-            {one}
-          </option>
-        ))}
-      </select>
-      <p class="quiet" id={`${id}-can`} aria-live="polite">
-        {isRole(role) && CAN[role]}
-      </p>
-    </div>
+    <Select label="Role" name="role" value={role} onChange={setRole} hint={CAN[role as Role]}>
+      <Options of={Object.fromEntries(roles.map((one) => [one, one]))} />
+    </Select>
   )
 }

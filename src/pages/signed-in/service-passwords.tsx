@@ -1,6 +1,6 @@
 import { useId, useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Form } from '../form.tsx'
+import { Form, Select } from '../form.tsx'
 import { Options, Time } from '../parts.tsx'
 import type { Member } from '../routes.ts'
 import { type Asked, DialogButton } from './dialog-button.tsx'
@@ -55,7 +55,6 @@ export function ServicePasswords(props: Props) {
 function Replace({ member, issuing, ...form }: Props & Asked) {
   const { id, name, email, passwords = [] } = member
   const [seconds, setSeconds] = useState(0)
-  const selectId = useId()
   async function replace(): Promise<void> {
     const body = { previousValidSeconds: seconds }
     const issued = await call('POST /auth/members/:id/password', { id, body })
@@ -65,16 +64,13 @@ function Replace({ member, issuing, ...form }: Props & Asked) {
   return (
     <Form change={form.change} onCancel={form.onCancel} action="Replace password" isDanger onSubmit={replace}>
       <p>We show the new password only once.</p>
-      <div class="field">
-        <label for={selectId}>The current password stops working</label>
-        <select
-          id={selectId}
-          value={seconds}
-          onChange={({ currentTarget }) => setSeconds(Number(currentTarget.value))}
-        >
-          <Options of={PREVIOUS} />
-        </select>
-      </div>
+      <Select
+        label="The current password stops working"
+        value={seconds}
+        onChange={(value) => setSeconds(Number(value))}
+      >
+        <Options of={PREVIOUS} />
+      </Select>
       <p>
         {seconds === 0 ? (
           <>
