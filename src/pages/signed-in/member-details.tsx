@@ -109,6 +109,7 @@ function MemberActs({ member, deletion, onChanged }: DetailsProps) {
       {name !== email && ` (${email})`}
     </>
   )
+  const users = isService ? <>Every program that signs in as {whom}</> : whom
   async function setStatus(next: 'active' | 'disabled', done: string): Promise<string> {
     onChanged(await call('PATCH /auth/members/:id', { id, body: { status: next } }))
     return done
@@ -137,9 +138,8 @@ function MemberActs({ member, deletion, onChanged }: DetailsProps) {
         {status === 'active' ? (
           <ConfirmButton label="Disable" of={name} change={change} onConfirm={disable}>
             <p>
-              {isService ? 'Every program that signs in as ' : ''}
-              {whom} is signed out everywhere immediately, and can't sign in until you enable{' '}
-              {isService ? 'the account' : 'them'} again. {ending}
+              {users} is signed out everywhere immediately, and can't sign in until you enable the account
+              again. {ending}
             </p>
           </ConfirmButton>
         ) : (
@@ -154,10 +154,7 @@ function MemberActs({ member, deletion, onChanged }: DetailsProps) {
           </button>
         )}
         <ConfirmButton label="End all sessions" of={`of ${name}`} change={change} onConfirm={endSessions}>
-          <p>
-            {isService ? 'Every program that signs in as ' : ''}
-            {whom} is signed out everywhere immediately, and must sign in again.
-          </p>
+          <p>{users} is signed out everywhere immediately, and must sign in again.</p>
         </ConfirmButton>
         {secondFactors.length > 0 && (
           <ConfirmButton
@@ -175,9 +172,8 @@ function MemberActs({ member, deletion, onChanged }: DetailsProps) {
         )}
         <ConfirmButton label="Delete" of={name} isGrave change={deletion} onConfirm={remove}>
           <p>
-            {isService ? 'The account ' : 'The account, password, and second factors of '}
-            {whom} {isService ? 'is' : 'are'} deleted, and all sessions end. {ending} The audit log keeps only{' '}
-            {isService ? 'its' : 'their'} ID.
+            The account of {whom} is deleted with its passwords and second factors, and all its sessions end.{' '}
+            {ending} The audit log keeps only the ID.
           </p>
           <p>This can't be undone.</p>
         </ConfirmButton>
