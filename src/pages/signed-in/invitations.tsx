@@ -17,17 +17,11 @@ const MAIL: Record<Invitation['mail'], string> = {
   failed: "email couldn't be sent",
 }
 
-async function readAll(signal: AbortSignal): Promise<Invitation[]> {
-  const read: Invitation[] = []
-  let cursor: string | undefined
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const query = { limit: 100, cursor }
-    const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
-    read.push(...invitations)
-    if (nextCursor === null) break
-    cursor = nextCursor
-  }
-  return read
+async function readPages(signal: AbortSignal, pages = MAX_PAGES, cursor?: string): Promise<Invitation[]> {
+  const query = { limit: 100, cursor }
+  const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
+  if (nextCursor === null || pages === 1) return invitations
+  return [...invitations, ...(await readPages(signal, pages - 1, nextCursor))]
 }
 
 /** The open invitations. Polls while an email is queued. */
@@ -37,7 +31,7 @@ export function useInvitations(refetchOnMount = true) {
     ...options,
     refetchOnMount,
     queryKey: ['GET /auth/invitations'],
-    queryFn: ({ signal }) => readAll(signal),
+    queryFn: ({ signal }) => readPages(signal),
     refetchInterval: (query) =>
       query.state.data?.some(({ mail }) => mail === 'waiting') === true && refetchInterval(query),
   })
