@@ -29,7 +29,8 @@ export function SigningSecret({ companyName: name, status: loaded, fresh, onRepl
         : null,
   )
 
-  async function replace(): Promise<string> {
+  async function replace({ companyName }: Values): Promise<string> {
+    if (status?.configured && companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
     const expectedVersion = status?.version ?? 0
     try {
       onReplaced(await call('POST /auth/webhook-secret/regenerate', { body: { expectedVersion } }))
@@ -44,10 +45,6 @@ export function SigningSecret({ companyName: name, status: loaded, fresh, onRepl
       // After a failure too: someone else may have replaced the secret, or the response was lost.
       refetch()
     }
-  }
-  async function replaceNamed({ companyName }: Values): Promise<string> {
-    if (companyName.trim() !== name) throw invalid({ companyName: `must be “${name}”` })
-    return await replace()
   }
   return (
     <>
@@ -87,7 +84,7 @@ export function SigningSecret({ companyName: name, status: loaded, fresh, onRepl
             title="Replace the signing secret?"
             change={change}
             dialog={(form) => (
-              <Form {...form} action="Replace secret" isDanger onSubmit={replaceNamed}>
+              <Form {...form} action="Replace secret" isDanger onSubmit={replace}>
                 <p>
                   The current secret stops working immediately. <strong>Every event is refused</strong> until
                   your senders have the new one. We show it only once.
