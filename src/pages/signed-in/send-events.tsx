@@ -112,13 +112,12 @@ export function LastEvent({ status, refusals }: { status: SecretStatus; refusals
   const isRefused = refusal && (lastUsedAt === null || refusal.lastAt >= lastUsedAt)
   return (
     <div role="status" class={isRefused ? 'box' : lastUsedAt ? 'done' : undefined}>
-      {lastUsedAt ? (
+      {lastUsedAt && (
         <p class="tick">
           Last event received <Time at={lastUsedAt} />.
         </p>
-      ) : (
-        createdAt && !refusal && <p class="quiet">Waiting for the first event signed with the secret…</p>
       )}
+      {!lastUsedAt && !refusal && <p class="quiet">Waiting for the first event signed with the secret…</p>}
       {refusal && (
         <p class={isRefused ? 'error' : 'quiet'}>
           Last refused <Time at={refusal.lastAt} />. {adviceFor(refusal, hint)}
