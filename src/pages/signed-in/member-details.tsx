@@ -29,9 +29,6 @@ export function MemberDetails(props: DetailsProps) {
         <Fact name="Member since">
           <Time at={createdAt} />
         </Fact>
-        <Fact name="ID">
-          <Copied text={id} what="the ID" />
-        </Fact>
         {session.permissions.includes('audit:read') && (
           <Fact name="Activity">
             <a href={`/activity?actor=${id}`}>
@@ -39,6 +36,9 @@ export function MemberDetails(props: DetailsProps) {
             </a>
           </Fact>
         )}
+        <Fact name="ID">
+          <Copied text={id} what="the ID" />
+        </Fact>
       </dl>
       {id === session.user.id ? (
         <p class="quiet">This is you. Other admins can change your role or disable you.</p>
