@@ -6,8 +6,6 @@ import { useQuery } from '../router.ts'
 import type { Query } from '../routes.ts'
 import { ROLES } from '../words.ts'
 
-type Filter = Loose<NonNullable<Query<'GET /auth/members'>>>
-
 const PAUSE_MS = 250
 
 const CHOICES = {
@@ -18,7 +16,7 @@ const CHOICES = {
 }
 
 /** The query keeps the filter. Unknown values are ignored. */
-export function useFilter(): Filter {
+export function useFilter(): Loose<Query<'GET /auth/members'>> {
   const [query] = useQuery()
   const chosen = Object.entries(CHOICES).map(([name, { values }]) => [
     name,
