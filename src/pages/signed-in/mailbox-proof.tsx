@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import { ApiError, call, invalid } from '../api.ts'
-import { Field, Form, type Values } from '../form.tsx'
+import { ApiError, call } from '../api.ts'
+import { Field, Form } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
 import { Dialog, LinkButton } from '../parts.tsx'
 
@@ -28,19 +28,18 @@ export function MailboxProof({ use, onStale, onGiven, change, onCancel }: Props)
       return `We've emailed you a ${mailed > 0 ? 'new ' : ''}code. It works for 10 minutes.`
     })
 
-  async function take({ mailCode }: Values): Promise<unknown> {
-    // Digits of any script, with any separators: the service normalizes the code.
-    if (mailCode.match(/\p{Nd}/gu)?.length !== 8)
-      throw invalid({ mailCode: 'must be the eight digits from the email' })
-    return await onGiven(mailCode.trim())
-  }
-
   const isAsked = mailed > 0 || hasCode
   return (
     <>
       <Outcome of={mailing} />
       {isAsked ? (
-        <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me a new code" change={change}>
+        <Form
+          action="Continue"
+          onSubmit={({ mailCode }) => onGiven(mailCode.trim())}
+          onCancel={mail}
+          cancel="Email me a new code"
+          change={change}
+        >
           <Field
             label="Code from the email"
             name="mailCode"
