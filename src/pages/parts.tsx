@@ -34,15 +34,6 @@ export function Title({ children }: { children: string }) {
   )
 }
 
-/** The title of a step that replaces a previous one. It takes the focus, so that screen readers continue there. */
-export function StepTitle({ children }: { children: string }) {
-  return (
-    <h3 ref={takeFocus} tabIndex={-1}>
-      {children}
-    </h3>
-  )
-}
-
 interface DialogProps {
   title: string
   onClose: () => void

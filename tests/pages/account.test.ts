@@ -53,14 +53,15 @@ test('a new email address takes effect once its emailed link is opened (ASVS 6.3
     await press(page, 'Change email')
     await submit(dialog, { 'New email': address }, 'Email me a link')
     // Without a second factor, the old address decides.
-    await dialog.locator('h3:focus').waitFor()
-    await press(dialog, 'Email me a code')
-    await dialog.locator('input:focus').waitFor()
+    const proof = page.getByRole('dialog', { name: 'Confirm with a code' })
+    await proof.getByText(address).waitFor()
+    await proof.locator('button:focus', { hasText: 'Email me a code' }).press('Enter')
+    await proof.locator('input:focus').waitFor()
     // As an input method for full-width characters types it.
     const digits = [...(await codeTo(admin.email))].map((digit) =>
       String.fromCodePoint(0xff10 + Number(digit)),
     )
-    await submit(dialog, { 'Code from the email': digits.toSpliced(4, 0, '－').join('') }, 'Continue')
+    await submit(proof, { 'Code from the email': digits.toSpliced(4, 0, '－').join('') }, 'Continue')
     await page.locator('.done:focus', { hasText: 'Nothing changes until you open it.' }).waitFor()
     await mailbox.mailTo(admin.email, 'A new email address was requested')
   }

@@ -83,7 +83,7 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
           />
         </dl>
       </Section>
-      <SecondFactorSection email={user.email} onRecovered={onRecovered} />
+      <SecondFactorSection onRecovered={onRecovered} />
       <OwnSessionList />
     </>
   )

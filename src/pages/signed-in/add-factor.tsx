@@ -1,82 +1,75 @@
 import { generate } from 'lean-qr'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, call } from '../api.ts'
+import { call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import type { Change } from '../outcome.tsx'
-import { CopyButton, Dialog, StepTitle } from '../parts.tsx'
+import { CopyButton, Dialog } from '../parts.tsx'
 import { canUsePasskeys, makePasskey, stopAsking } from '../passkeys.ts'
-import { useReload } from '../queries.tsx'
 import { passkeyMark } from '../remembered.ts'
 import type { NewAuthenticator, SecondFactors } from '../routes.ts'
 import { browserNameOf } from './browser-name.ts'
 import { type Asked, DialogButton } from './dialog-button.tsx'
-import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
+import { useMailProof } from './mailbox-proof.tsx'
 import { keepCodes } from './recovery-codes.tsx'
 
 const ADDED = "Second factor added. You're signed out everywhere else."
 
 interface Props {
-  email: string
   factors: SecondFactors
   change: Change
   onAdded: () => void
 }
 
 /** Adds a second factor. The first one can require an emailed code. */
-export function AddFactor({ email, factors, change, onAdded }: Props) {
-  const [mailCode, setMailCode] = useState<string | undefined>()
+export function AddFactor({ factors, change, onAdded }: Props) {
+  /** Only an added factor consumes it, so a user who started with one kind can switch to the other. */
+  const mailCode = useRef<string | undefined>(undefined)
+  const { prove, dialog } = useMailProof('factor')
   /** An app whose setup has started. */
-  const begun = useRef<NewAuthenticator | undefined>(undefined)
   const [app, setApp] = useState<NewAuthenticator | null>(null)
-  const reload = useReload()
   const { run, isBusy, forget } = change
   const isAble = canUsePasskeys()
   const isFirst = factors.secondFactors.length === 0
   const size = isFirst ? undefined : 'small'
 
-  const begin = (body: { mailCode: string | undefined }) => call('POST /auth/second-factors/totp', { body })
-  /** Starting an app's setup checks the code without consuming it, before a device creates a passkey. */
-  async function prove(code: string): Promise<void> {
-    begun.current = await begin({ mailCode: code })
-    setMailCode(code)
+  async function begin(code = mailCode.current): Promise<NewAuthenticator> {
+    const begun = await call('POST /auth/second-factors/totp', { body: { mailCode: code } })
+    mailCode.current = code
+    return begun
   }
   async function chooseApp(): Promise<void> {
-    setApp(begun.current ?? (await begin({ mailCode }).catch(refuse)))
-    begun.current = undefined
+    setApp(await prove('an app', begin))
   }
   function cancelApp(): void {
     forget()
     setApp(null)
   }
   async function add(request: Parameters<typeof keepCodes>[1]): Promise<string> {
-    await keepCodes(ADDED, request.catch(refuse))
+    await keepCodes(ADDED, request)
     setApp(null)
     onAdded()
     return ADDED
   }
-  /** The code may have expired in the meantime. */
-  function refuse(error: unknown): never {
-    if (mailCode === undefined || !needsMailCode(error)) throw error
-    setMailCode(undefined)
-    setApp(null)
-    throw new ApiError(
-      error.code,
-      'The emailed code has expired. If your device already created a passkey, create it again: the new one replaces it.',
+  const addApp = (id: string, code: string) =>
+    add(call('POST /auth/second-factors/totp/:id/confirm', { id, body: { code } }))
+  /** Null if the user cancels it in the browser's dialog. */
+  async function addPasskey(name: string): Promise<string | null> {
+    // Starting an app's setup checks the code without consuming it, before the device creates a passkey.
+    if (factors.mailCodeRequired) await prove('a passkey', begin)
+    const { passkeyOptions } = await call('POST /auth/second-factors/passkeys/options')
+    const response = await makePasskey(passkeyOptions)
+    if (!response) return null
+    // The code may have expired in the meantime.
+    const request = prove('a passkey', (code = mailCode.current) =>
+      call('POST /auth/second-factors/passkeys', { body: { response, name, mailCode: code } }),
     )
+    const done = await add(request)
+    passkeyMark.set(true)
+    return done
   }
 
-  if (factors.mailCodeRequired && mailCode === undefined)
-    return (
-      <>
-        <p>
-          To add one, enter a code that we email to <strong>{email}</strong>.
-        </p>
-        <MailboxProof use="factor" onStale={() => reload('GET /auth/second-factors')} onGiven={prove} />
-      </>
-    )
   return (
     <>
-      {mailCode && <StepTitle>Choose your second factor</StepTitle>}
       {isFirst && (
         <p>
           With a passkey, your device verifies you with your fingerprint, face, or PIN. An authenticator app
@@ -94,7 +87,7 @@ export function AddFactor({ email, factors, change, onAdded }: Props) {
             class={size ?? 'primary'}
             title="Add a passkey"
             change={change}
-            dialog={(form) => <AddPasskey {...form} mailCode={mailCode} add={add} />}
+            dialog={(form) => <AddPasskey {...form} add={addPasskey} />}
           >
             Add a passkey
           </DialogButton>
@@ -105,32 +98,22 @@ export function AddFactor({ email, factors, change, onAdded }: Props) {
       </div>
       {app && (
         <Dialog title="Add an authenticator app" onClose={cancelApp}>
-          <SetUpAuthenticator added={app} change={change} onCancel={cancelApp} add={add} />
+          <SetUpAuthenticator added={app} change={change} onCancel={cancelApp} add={addApp} />
         </Dialog>
       )}
+      {dialog}
     </>
   )
 }
 
-/** A form in the dialog. `add` returns what was done. */
-interface Step extends Asked {
-  add: (request: Parameters<typeof keepCodes>[1]) => Promise<string>
-}
-
-/** Creates a passkey in the browser's dialog, then adds it. */
-function AddPasskey({ mailCode, add, ...form }: Step & { mailCode: string | undefined }) {
+function AddPasskey({ add, ...form }: Asked & { add: (name: string) => Promise<string | null> }) {
   const [isCancelled, setCancelled] = useState(false)
   useEffect(() => stopAsking, [])
 
-  async function create({ name }: Values): Promise<string | undefined> {
+  async function create({ name }: Values): Promise<string | null> {
     setCancelled(false)
-    const { passkeyOptions } = await call('POST /auth/second-factors/passkeys/options')
-    const response = await makePasskey(passkeyOptions)
-    setCancelled(!response)
-    if (!response) return
-    const body = { response, name, mailCode }
-    const done = await add(call('POST /auth/second-factors/passkeys', { body }))
-    passkeyMark.set(true)
+    const done = await add(name)
+    setCancelled(done === null)
     return done
   }
 
@@ -152,8 +135,13 @@ function AddPasskey({ mailCode, add, ...form }: Step & { mailCode: string | unde
   )
 }
 
+interface SetUpProps extends Asked {
+  added: NewAuthenticator
+  add: (id: string, code: string) => Promise<string>
+}
+
 /** Shows the secret of an app that is inactive until its first code, which this verifies. */
-function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenticator }) {
+function SetUpAuthenticator({ added, add, ...form }: SetUpProps) {
   const { id, secret, uri } = added
   return (
     <>
@@ -165,13 +153,7 @@ function SetUpAuthenticator({ added, add, ...form }: Step & { added: NewAuthenti
       <p class="secret">
         <code>{secret.match(/.{1,4}/g)?.join(' ')}</code> <CopyButton text={secret} what="the secret" />
       </p>
-      <Form
-        {...form}
-        action="Add the app"
-        onSubmit={({ code }) =>
-          add(call('POST /auth/second-factors/totp/:id/confirm', { id, body: { code: code.trim() } }))
-        }
-      >
+      <Form {...form} action="Add the app" onSubmit={({ code }) => add(id, code.trim())}>
         <Field
           label="Code"
           name="code"

@@ -1,12 +1,11 @@
 import { useQuery } from '@tanstack/preact-query'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { ApiError, call, nullIfGone, session } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { Field, Form, type Values } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
-import { LinkButton, StepTitle, Time } from '../parts.tsx'
+import { LinkButton, Time } from '../parts.tsx'
 import { polled, useReload } from '../queries.tsx'
-import type { Asked } from './dialog-button.tsx'
-import { MailboxProof, needsMailCode } from './mailbox-proof.tsx'
+import { useMailProof } from './mailbox-proof.tsx'
 import { Setting } from './setting.tsx'
 
 export function EmailSetting({ email }: { email: string }) {
@@ -19,6 +18,7 @@ export function EmailSetting({ email }: { email: string }) {
   })
   const reload = useReload()
   const change = useChange()
+  const { prove, dialog } = useMailProof('email')
   const wasPending = useRef(false)
   useEffect(() => {
     if (wasPending.current && !pending) {
@@ -28,6 +28,12 @@ export function EmailSetting({ email }: { email: string }) {
     wasPending.current = Boolean(pending)
   }, [pending])
 
+  async function request({ newEmail: typed }: Values): Promise<string> {
+    const newEmail = typed.trim()
+    await prove(newEmail, (mailCode) => call('POST /auth/email/change', { body: { newEmail, mailCode } }))
+    reload('GET /auth/email/change')
+    return "We've emailed a link to the new address. Nothing changes until you open it. If someone in your company already uses this address, the page will tell you."
+  }
   async function withdraw(): Promise<string> {
     const isWithdrawn = await call('DELETE /auth/email/change').then(() => true, nullIfGone)
     // What this says must stay.
@@ -58,51 +64,14 @@ export function EmailSetting({ email }: { email: string }) {
             </p>
           )}
           <Outcome of={change} isOfForm />
+          {dialog}
         </>
       }
-      dialog={(form) => <NewEmail {...form} email={email} onSent={() => reload('GET /auth/email/change')} />}
+      dialog={(form) => (
+        <Form {...form} action="Email me a link" onSubmit={request}>
+          <Field label="New email" name="newEmail" type="email" autoComplete="email" hasFocus />
+        </Form>
+      )}
     />
-  )
-}
-
-/** Requests a new email. Without a second factor, that takes a code sent to the current one. */
-function NewEmail({ email, onSent, ...form }: Asked & { email: string; onSent: () => void }) {
-  const [newEmail, setNewEmail] = useState<string | null>(null)
-
-  async function ask(body: { newEmail: string; mailCode?: string }): Promise<string> {
-    await call('POST /auth/email/change', { body })
-    onSent()
-    return "We've emailed a link to the new address. Nothing changes until you open it. If someone in your company already uses this address, the page will tell you."
-  }
-
-  if (newEmail === null)
-    return (
-      <Form
-        {...form}
-        action="Email me a link"
-        onSubmit={({ newEmail: typed }) =>
-          ask({ newEmail: typed.trim() }).catch((error: unknown) => {
-            if (!needsMailCode(error)) throw error
-            setNewEmail(typed.trim())
-          })
-        }
-      >
-        <Field label="New email" name="newEmail" type="email" autoComplete="email" hasFocus />
-      </Form>
-    )
-  return (
-    <>
-      <StepTitle>Confirm your current email</StepTitle>
-      <p>
-        To change your email to <strong>{newEmail}</strong>, enter a code that we email to{' '}
-        <strong>{email}</strong>. A stolen password isn't enough to change it.
-      </p>
-      <MailboxProof
-        {...form}
-        use="email"
-        onStale={() => setNewEmail(null)}
-        onGiven={(mailCode) => ask({ newEmail, mailCode })}
-      />
-    </>
   )
 }

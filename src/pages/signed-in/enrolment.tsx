@@ -10,7 +10,6 @@ import { ProofSteps } from './proof-steps.tsx'
 export function Enrolment({ session, onEnrolled }: { session: Session; onEnrolled: () => void }) {
   const loaded = useRead('GET /auth/second-factors')
   const change = useChange()
-  const { email } = session.user
   // What was loaded before can be from a time without the requirement.
   const factors = loaded.isFetchedAfterMount ? loaded.data : undefined
   const isOver = factors?.enrolmentRequired === false
@@ -26,13 +25,13 @@ export function Enrolment({ session, onEnrolled }: { session: Session; onEnrolle
       {!factors || isOver ? null : factors.secondFactors.length > 0 ? (
         <Section id="prove" title="Confirm it's you">
           <p class="lead">To continue, use your second factor.</p>
-          <ProofSteps email={email} onProven={onEnrolled} />
+          <ProofSteps email={session.user.email} onProven={onEnrolled} />
         </Section>
       ) : (
         <Section id="add" title="Add your second factor">
           <p class="lead">You'll use it each time you sign in. You can add more later.</p>
           <Outcome of={change} isOfForm />
-          <AddFactor email={email} factors={factors} change={change} onAdded={onEnrolled} />
+          <AddFactor factors={factors} change={change} onAdded={onEnrolled} />
         </Section>
       )}
     </>

@@ -6,7 +6,7 @@ import type { Change } from '../outcome.tsx'
 import { useReload } from '../queries.tsx'
 import { DialogButton } from './dialog-button.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
-import { useAdminProof } from './mailbox-proof.tsx'
+import { useMailProof } from './mailbox-proof.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 /** Errors that concern only one email. */
@@ -25,7 +25,7 @@ interface Report {
 /** Sends invitations one at a time, even after the dialog closes. Emails that are not invited stay in the text field. */
 export function Invite({ change }: { change: Change }) {
   const reload = useReload()
-  const { prove, dialog } = useAdminProof()
+  const { prove, dialog } = useMailProof('admin')
   const [text, setText] = useState('')
   const [report, setReport] = useState<Report | null>(null)
   const [progress, setProgress] = useState<string | undefined>()

@@ -6,7 +6,7 @@ import { useReload } from '../queries.tsx'
 import type { Member, Session } from '../routes.ts'
 import { ConfirmButton } from './dialog-button.tsx'
 import { useEnding } from './invitations.tsx'
-import { useAdminProof } from './mailbox-proof.tsx'
+import { useMailProof } from './mailbox-proof.tsx'
 import type { Issuing } from './new-passwords.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
@@ -55,7 +55,7 @@ export function MemberDetails(props: DetailsProps) {
 
 function Rights({ member, onChanged }: DetailsProps) {
   const ending = useEnding(member.id)
-  const { prove, dialog } = useAdminProof()
+  const { prove, dialog } = useMailProof('admin')
   const { id, kind, name, role, assignments } = member
 
   /** Sends only changed values, because the audit log has an entry for each. */

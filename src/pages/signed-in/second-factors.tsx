@@ -12,11 +12,10 @@ const FEW_CODES = 3
 const REPLACED = 'The codes that you stored before no longer work.'
 
 interface Props {
-  email: string
   onRecovered: (() => void) | undefined
 }
 
-export function SecondFactorSection({ email, onRecovered }: Props) {
+export function SecondFactorSection({ onRecovered }: Props) {
   const loaded = useRead('GET /auth/second-factors')
   const reload = useReload()
   const change = useChange()
@@ -44,7 +43,7 @@ export function SecondFactorSection({ email, onRecovered }: Props) {
     settle()
     return REPLACED
   }
-  const adding = factors && <AddFactor email={email} factors={factors} change={change} onAdded={add} />
+  const adding = factors && <AddFactor factors={factors} change={change} onAdded={add} />
   return (
     <Section id="second-factors" title="Second factors" aside={!hasNone && adding}>
       {hasNone && <p class="lead">You have none yet, so a stolen password is enough to sign in as you.</p>}
