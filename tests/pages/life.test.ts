@@ -41,7 +41,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   await heading(page, 'Link expired')
   await say(page, 'was replaced by a newer email.')
   await submit(page, { Email: email }, 'Email me a new link')
-  await say(page, "If it isn't confirmed yet, we've emailed a new link to")
+  await say(page, "isn't confirmed yet, we've emailed you a new link.")
 
   const { token } = await openMailed(page, email)
   await expect.poll(() => page.url()).toBe(`${origin}/verify-email`)

@@ -10,10 +10,10 @@ import type { Company } from '../remembered.ts'
 import { fragment, keep } from '../router.ts'
 import type { Answer, Session } from '../routes.ts'
 import type { OnSignedIn } from './cookie-session.ts'
+import { LinkWanted } from './forgotten.tsx'
 import { Frame } from './frame.tsx'
 import { OtherAccount } from './other-account.tsx'
 import { SignIn } from './sign-in.tsx'
-import { LinkWanted } from './verification.tsx'
 
 /** Pages of emailed links. They act only when a button is pressed, because email scanners open links too. */
 
