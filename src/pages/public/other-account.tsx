@@ -7,13 +7,11 @@ interface Props {
   session: Session | null
   /** The user of the link, if known. */
   owner?: { company: string | null; email: string } | undefined
-  /** The link does not sign anyone in. */
-  keepsSession?: boolean
   children: ComponentChildren
 }
 
 /** Asks before a link acts in a browser where someone else is signed in. */
-export function OtherAccount({ session, owner, keepsSession = false, children }: Props) {
+export function OtherAccount({ session, owner, children }: Props) {
   const [isAsked, setAsked] = useState(true)
   if (!session || !isAsked) return children
   const { email } = session.user
@@ -32,13 +30,8 @@ export function OtherAccount({ session, owner, keepsSession = false, children }:
         ) : (
           'The link you opened may be for a different account.'
         )}{' '}
-        Nothing has happened yet.
-        {!keepsSession && (
-          <>
-            {' '}
-            If you continue and sign in, this browser is signed out of <strong>{companyName}</strong>.
-          </>
-        )}
+        Nothing has happened yet. If you continue and sign in, this browser is signed out of{' '}
+        <strong>{companyName}</strong>.
       </p>
       <div class="choices">
         <button type="button" class="primary" onClick={() => setAsked(false)}>

@@ -36,7 +36,7 @@ export function Undo({ session }: LinkProps) {
     setUndone(await call('POST /auth/undo', { body: { token } }).catch(failed))
   }
   return (
-    <OtherAccount session={session} keepsSession>
+    <OtherAccount session={session}>
       <Frame
         title={titleOf(change.result?.error, 'Undo a change to your account')}
         links={{ '/sign-in': 'Sign in' }}
@@ -48,14 +48,8 @@ export function Undo({ session }: LinkProps) {
         </p>
         {email && (
           <p>
-            The link names <strong>{email}</strong>
-            {company && (
-              <>
-                {' '}
-                at <strong>{company}</strong>
-              </>
-            )}
-            . We check this when you select the button.
+            The link names <strong>{email}</strong> at <strong>{company}</strong>. We check this when you
+            select the button.
           </p>
         )}
         <p class="quiet">If you made the change, close this page.</p>
