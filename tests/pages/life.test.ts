@@ -32,7 +32,7 @@ test('a company registers, sends an event, invites a colleague, and demotes them
   const { token: replaced } = await mailbox.mailTo(email)
   await go(page, 'Sign in')
   await submit(page, { Email: email, Password: PASSWORD }, 'Sign in')
-  await say(page, `Before you sign in, open the link that we emailed to ${email}.`)
+  await say(page, `We've emailed a link to ${email}. Open it to confirm your email, then sign in.`)
   await press(page, 'Send again')
   await say(page, 'Sent again.')
   await mailbox.mailTo(email)

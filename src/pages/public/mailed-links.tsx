@@ -41,12 +41,11 @@ export function explain(advice: string, taken = TAKEN) {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
     const isTaken = error.fields['token'] === OF_SERVICE
     const message = token === '' ? NO_LINK : isTaken ? taken : `${DEAD_LINK} ${advice}`
-    throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message, { status: error.status })
+    throw new ApiError(token === '' || isTaken ? error.code : DEAD, message, { status: error.status })
   }
 }
 
 const DEAD = 'dead_link'
-const UNUSABLE = 'unusable_link'
 
 /** The title of a page, unless its link is invalid. */
 export const titleOf = (error: unknown, title: string) =>
@@ -82,7 +81,7 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   const fault = change.result?.error
   if (verified)
     return <SignIn notice="Your email is confirmed. Sign in." company={verified} onSignedIn={onSignedIn} />
-  if (!token || (fault && [DEAD, UNUSABLE].includes(fault.code)))
+  if (!token || fault?.code === DEAD)
     return <LinkWanted title={titleOf(fault, TITLE)} why={fault?.message ?? NO_LINK} />
   async function verify(): Promise<void> {
     const failed = explain("If you've already confirmed your email, sign in. If not, get a new link.")

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { EMAIL, Field, Form, NewPassword, TAKES_FOCUS, type Values } from '../form.tsx'
+import { LinkButton } from '../parts.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
@@ -20,7 +21,12 @@ export function Register() {
     setAsked({ companyId, email })
   }
   if (asked)
-    return <LinkAwaited account={asked} text="We've emailed a link to" onChange={() => setAsked(null)} />
+    return (
+      <LinkAwaited account={asked}>
+        <LinkButton onClick={() => setAsked(null)}>Change the email</LinkButton>
+        <a href="/sign-in">Sign in</a>
+      </LinkAwaited>
+    )
   return (
     <Frame title="Register a company">
       <p>You'll be its first admin. To join an existing company, ask its admin to invite you.</p>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ApiError, type Challenge, call } from '../api.ts'
 import { EMAIL, Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
+import { LinkButton } from '../parts.tsx'
 import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import type { Body, Session } from '../routes.ts'
@@ -81,12 +82,9 @@ export function SignIn({ notice, company: given = null, onSignedIn }: Props) {
   if (second) return second
   if (unverified)
     return (
-      <LinkAwaited
-        account={unverified}
-        title="Confirm your email"
-        text="Before you sign in, open the link that we emailed to"
-        onBack={() => setUnverified(null)}
-      />
+      <LinkAwaited account={unverified}>
+        <LinkButton onClick={() => setUnverified(null)}>Back to sign-in</LinkButton>
+      </LinkAwaited>
     )
 
   async function give(values: Values): Promise<void> {
