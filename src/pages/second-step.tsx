@@ -40,14 +40,12 @@ export type SecondProof = Body<'POST /auth/login/second-factor'>
 interface Props {
   asked: Challenge
   send: (proof: SecondProof) => Promise<void>
-  /** The challenge no longer works. */
-  onDead: (why: string) => void
-  onCancel: () => void
-  cancel: string
+  /** The user goes back, or the challenge no longer works. */
+  onEnd: (why: string | null) => void
 }
 
 /** The second step of a sign-in, with the method that the user chooses. */
-export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
+export function SecondStep({ asked, send, onEnd }: Props) {
   const { challenge, methods, passkeyOptions = {} } = asked
   const ways = WAYS.filter((way) => methods.includes(way) && (way !== 'passkey' || canUsePasskeys()))
   const [chosen, setChosen] = useState<Way | undefined>(ways[0])
@@ -56,7 +54,7 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
   useEffect(() => {
     const end = Date.now() + LIFETIME_MS
     // The clock runs while a device sleeps; a timeout does not.
-    const timer = setInterval(() => Date.now() < end || onDead(EXPIRED), 1_000)
+    const timer = setInterval(() => Date.now() < end || onEnd(EXPIRED), 1_000)
     return () => clearInterval(timer)
   }, [asked])
 
@@ -66,12 +64,12 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
       await send(proof)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      if (error.fields['challenge']) return onDead(EXPIRED)
+      if (error.fields['challenge']) return onEnd(EXPIRED)
       const isWrong =
         error.code === 'invalid_second_factor' || 'code' in error.fields || 'response' in error.fields
       if (!isWrong) throw error
       tries.current += 1
-      if (tries.current >= MAX_TRIES) return onDead(TOO_MANY)
+      if (tries.current >= MAX_TRIES) return onEnd(TOO_MANY)
       const fields = proof.method === 'passkey' ? {} : { code: 'is wrong or was already used' }
       throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use a different method.", {
         fields,
@@ -113,7 +111,7 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
             {CHOOSE[way]}
           </LinkButton>
         ))}
-        <LinkButton onClick={onCancel}>{cancel}</LinkButton>
+        <LinkButton onClick={() => onEnd(null)}>Back</LinkButton>
       </p>
       <p class="quiet">
         Lost your passkey or phone? {others.length > 0 ? 'Use a different method above, or ask' : 'Ask'} an

@@ -46,7 +46,7 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await look('a code')
   await press(page, 'Use a recovery code')
   await look('a recovery code')
-  await press(page, 'Back to sign-in')
+  await press(page, 'Back')
 
   await enter(page, held)
   await heading(page, 'Your company requires a second factor')

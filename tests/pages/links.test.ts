@@ -110,7 +110,7 @@ test('a password reset still requires the second factor', async () => {
   await submit(page, { 'New password': NEW_PASSWORD }, 'Change password')
   await heading(page, "Verify it's you")
   await say(page, 'Your password was changed')
-  await press(page, 'Back to sign-in')
+  await press(page, 'Back')
   await say(page, 'Your password was changed, and you were signed out everywhere else. Sign in.')
   await submit(page, { Email: member.email, Password: NEW_PASSWORD }, 'Sign in')
   await giveCode(page, secret)

@@ -137,7 +137,7 @@ test("sign-in requires the app's code, or a recovery code once (ASVS 6.3.3, 6.5.
   await begin(page, admin)
   await recover(page, recoveryCode)
   await say(page, 'Recovery code is wrong or was already used.')
-  await press(page, 'Back to sign-in')
+  await press(page, 'Back')
   await heading(page, 'Sign in')
   expect(await page.getByLabel('Email').inputValue()).toBe(admin.email)
   await expectNoTraces(page, [secret, code, ...recoveryCodes, PASSWORD])

@@ -47,13 +47,7 @@ export function useSignIn(onSignedIn: OnSignedIn, isRemembered = true) {
     }
     return (
       <Frame title="Verify it's you" notice={notice}>
-        <SecondStep
-          asked={asked}
-          send={giveFactor}
-          onDead={end}
-          onCancel={() => end(null)}
-          cancel="Back to sign-in"
-        />
+        <SecondStep asked={asked} send={giveFactor} onEnd={end} />
       </Frame>
     )
   }

@@ -33,16 +33,7 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
     setAsked(null)
   }
 
-  if (asked)
-    return (
-      <SecondStep
-        asked={asked}
-        send={send}
-        onDead={beginAgain}
-        onCancel={onCancel ?? (() => beginAgain(null))}
-        cancel={onCancel ? 'Cancel' : 'Back'}
-      />
-    )
+  if (asked) return <SecondStep asked={asked} send={send} onEnd={beginAgain} />
   return (
     <>
       <p class="notice" role="status">
