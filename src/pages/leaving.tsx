@@ -1,4 +1,5 @@
 import { useLayoutEffect, useState } from 'preact/hooks'
+import { Form } from './form.tsx'
 import { Dialog } from './parts.tsx'
 
 /** Asks before leaving a page that shows a secret once. The router cannot block navigation, so this runs first. */
@@ -65,7 +66,7 @@ export function useLeaving() {
   }, [])
 
   const stay = () => setGo(null)
-  function confirm(): void {
+  async function confirm(): Promise<void> {
     stay()
     losses = []
     tell(false)
@@ -73,15 +74,9 @@ export function useLeaving() {
   }
   const dialog = go && (
     <Dialog title="Leave this page?" onClose={stay}>
-      <p>{losses.at(-1)?.loss}</p>
-      <div class="choices">
-        <button type="button" class="danger" onClick={confirm}>
-          Leave
-        </button>
-        <button type="button" autofocus onClick={stay}>
-          Stay
-        </button>
-      </div>
+      <Form action="Leave" isDanger onSubmit={confirm} onCancel={stay} cancel="Stay">
+        <p>{losses.at(-1)?.loss}</p>
+      </Form>
     </Dialog>
   )
   return { isLosing, dialog }
