@@ -11,20 +11,14 @@ export const PUBLIC_PATHS = [
   '/undo',
 ] as const
 
-interface SignedInPage {
-  title: string
-  needs?: string
-}
-
-/** In navigation order. */
-const signedIn = {
-  '/developer': { title: 'Developer' },
+/** In navigation order, with the permission that each needs. */
+export const SIGNED_IN_PAGES = {
+  '/developer': { title: 'Developer', needs: null },
   '/members': { title: 'Members', needs: 'members:manage' },
   '/activity': { title: 'Activity', needs: 'audit:read' },
   '/company': { title: 'Company', needs: 'members:manage' },
-  '/account': { title: 'Account' },
-} satisfies Record<string, SignedInPage>
-export const SIGNED_IN_PAGES: Record<keyof typeof signedIn, SignedInPage> = signedIn
+  '/account': { title: 'Account', needs: null },
+}
 
 /** These show the sign-in page, or redirect signed-in users to their home page. */
 export const HOME_PATHS: readonly string[] = ['/', '/sign-in']

@@ -36,7 +36,7 @@ interface Props extends PageProps {
 export function SignedIn({ path, fault, mustEnroll, onSignOut, ...props }: Props) {
   const { session } = props
   const { accessContext, permissions, user } = session
-  const mayOpen = ({ needs }: { needs?: string }) => needs === undefined || permissions.includes(needs)
+  const mayOpen = ({ needs }: { needs: string | null }) => needs === null || permissions.includes(needs)
   const pages = Object.entries(SIGNED_IN_PAGES).filter(([, page]) => mayOpen(page))
   const shown = useRef<ComponentType<PageProps>>(PAGES[path])
   const { isLosing, dialog } = useLeaving()
