@@ -4,7 +4,6 @@ import { LocationProvider, useLocation } from 'preact-iso/router'
 import { ApiError, call, session as sessionEvents } from './api.ts'
 import { isExpired, noteExpiry } from './expiry.ts'
 import { leave } from './leaving.tsx'
-import { Title } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
 import { expectCookie } from './public/cookie-session.ts'
@@ -62,13 +61,12 @@ export function App() {
   const [crash] = useErrorBoundary((error) => console.error(error))
   if (crash)
     return (
-      <main class="card">
-        <Title>Something went wrong on our side</Title>
+      <Frame title="Something went wrong on our side">
         <p>This page stopped working. Everything you saved is safe.</p>
         <button type="button" class="primary" onClick={() => location.reload()}>
           Reload the page
         </button>
-      </main>
+      </Frame>
     )
   return (
     <Sharing>
