@@ -11,11 +11,8 @@ import type * as secret from '../signing-secret/schemas.ts'
 
 /** The routes that the pages call, typed by the service's schemas: a name that changes there does not compile here. */
 
-interface Route<
-  Answer extends TSchema | null,
-  Body extends TSchema | null = null,
-  Query extends TSchema | null = null,
-> {
+type Schema = TSchema | null
+interface Route<Answer extends Schema, Body extends Schema = null, Query extends Schema = null> {
   answer: Answer extends TSchema ? Static<Answer> : undefined
   body: Body extends TSchema ? Static<Body> : undefined
   query: Query extends TSchema ? Static<Query> : undefined
