@@ -107,7 +107,7 @@ export function Invite({ change }: { change: Change }) {
                   <div class="error" id={`${id}-error`}>
                     {report.done && <p class="quiet">{report.done}</p>}
                     <p>{report.fault}</p>
-                    <ul class="failures">
+                    <ul>
                       {report.failed.map(({ email, why }) => (
                         <li key={email}>
                           {email} {why}.
