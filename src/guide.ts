@@ -56,6 +56,8 @@ ${rowsOfCodes()}
 | second-factor challenge | 5 minutes and 5 tries, until the password or a second factor changes |
 | emailed link | one use: 24 hours to verify or confirm an email, 1 hour to reset a password, 72 hours for an invitation or an undo |
 
+A company can set shorter limits for the sessions of its members (\`PATCH /auth/company/security\`).
+
 If a request has an \`Authorization\` header, its cookie is ignored.
 
 The service reads a user's rights from the database on every request. A logout, a disabled user, or a replaced secret takes

@@ -9,7 +9,8 @@ import {
   createCompany,
 } from '../../src/operator/companies.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
-import { type Commands, limitOf, oneOf } from './command-line.ts'
+import type { SecurityChange } from '../../src/second-factor/policy.ts'
+import { type Commands, limitOf, numberOf, oneOf, type Values } from './command-line.ts'
 import { type Context, readPassword } from './context.ts'
 
 export const COMPANY_COMMANDS: Commands = {
@@ -28,10 +29,12 @@ export const COMPANY_COMMANDS: Commands = {
   },
   'company suspend COMPANY': (context, companyId) => changeStatus(context, companyId, 'suspended'),
   'company resume COMPANY': (context, companyId) => changeStatus(context, companyId, 'active'),
-  async 'company security COMPANY [--second-factor F]'(context, companyId, { 'second-factor': given }) {
-    const policies = ['optional', 'admins', 'everyone'] as const
-    const policy = given === undefined ? given : oneOf('second-factor', given, policies)
-    return { companyId, ...(await companySecurity(context, companyId, policy)) }
+  async 'company security COMPANY [--second-factor F] [--session-idle-seconds T] [--session-max-age-seconds T]'(
+    context,
+    companyId,
+    values,
+  ) {
+    return { companyId, ...(await companySecurity(context, companyId, securityChangeOf(values))) }
   },
   async 'company delete COMPANY'(context, companyId) {
     const deleted = await deleteCompany(context, companyId)
@@ -44,6 +47,22 @@ export const COMPANY_COMMANDS: Commands = {
     await changeSubscription(context, companyId, { status, plan })
     return { companyId, status, ...(plan !== undefined && { plan }) }
   },
+}
+
+/** @throws UsageError */
+function securityChangeOf(values: Values): SecurityChange {
+  const { 'second-factor': policy, 'session-idle-seconds': idle, 'session-max-age-seconds': maxAge } = values
+  const secondsOf = (option: string, text: string, least: number, most: number) =>
+    text === 'default' ? null : numberOf(option, text, least, most)
+  return {
+    ...(policy !== undefined && {
+      secondFactor: oneOf('second-factor', policy, ['optional', 'admins', 'everyone'] as const),
+    }),
+    ...(idle !== undefined && { sessionIdleSeconds: secondsOf('session-idle-seconds', idle, 300, 604_800) }),
+    ...(maxAge !== undefined && {
+      sessionMaxAgeSeconds: secondsOf('session-max-age-seconds', maxAge, 900, 2_592_000),
+    }),
+  }
 }
 
 async function changeStatus(context: Context, companyId: string, status: CompanyStatus) {

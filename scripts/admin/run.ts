@@ -22,7 +22,7 @@ const ABOUT: Record<string, string> = {
   'company show': 'Shows a company, its subscription, and its admins',
   'company suspend': 'Ends all sessions of a company, and blocks sign-ins',
   'company resume': 'Allows a suspended company to sign in again',
-  'company security': 'Shows or sets who must use a second factor',
+  'company security': 'Shows or sets second-factor policy and session limits',
   'company delete': 'Deletes a company permanently',
   'subscription set': "Sets the status and the plan of a company's subscription",
   'user create': 'Creates a user, whose email counts as verified',
@@ -72,6 +72,7 @@ ${FORMS.map(describeForm).join('\n')}
   P          starter, growth, or enterprise
   S          trialing, active, past_due, canceled, or suspended
   F          optional, admins, or everyone
+  T          Seconds, or "default" for the limit of the service
   SCOPES     introspect, events:read, or both with a comma
   L          The number of rows (default: 100)
 

@@ -73,7 +73,7 @@ export const ACTIONS = {
   second_factor_remove: 'A user removed a second factor',
   recovery_codes: 'A user generated new recovery codes',
   second_factors_reset: "A member's second factors were reset",
-  security_policy: 'The company changed its second-factor policy',
+  security_policy: 'The company changed its second-factor policy or its session limits',
   invite: 'Someone was invited',
   invite_resend: 'An invitation was sent again',
   invite_withdraw: 'An invitation was withdrawn',

@@ -1,6 +1,6 @@
 import type { ExpressionBuilder, NotNull, Selectable, Updateable } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { Database, SecondFactorPolicy, SubscriptionStatus, UserKind } from '../database/schema.ts'
+import type { Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
 import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
 /** Companies, subscriptions, and users. Statements for sign-in are in identity-repository.ts. */
@@ -164,6 +164,12 @@ export async function setSubscription(
   return numUpdatedRows > 0n
 }
 
+const SECURITY_COLUMNS = [
+  'second_factor_policy as secondFactor',
+  'session_idle_seconds as sessionIdleSeconds',
+  'session_max_age_seconds as sessionMaxAgeSeconds',
+] as const
+
 /** `concerned`: how many active people have no second factor and would need one, by setting. */
 export async function findSecurity(db: Executor, companyId: string) {
   const row = await db
@@ -180,26 +186,27 @@ export async function findSecurity(db: Executor, companyId: string) {
         .where(({ eb, val }) => eb('u.second_factors', '=', val([])))
         .as('n'),
     )
-    .select(['c.second_factor_policy as secondFactor', 'n.admins', 'n.everyone'])
+    .select([...SECURITY_COLUMNS, 'n.admins', 'n.everyone'])
     .where('c.company_id', '=', companyId)
     .where('c.status', '!=', 'deleting')
     .executeTakeFirst()
   if (!row) return undefined
-  const { secondFactor, ...counts } = row
-  return { secondFactor, concerned: { optional: 0, ...counts } }
+  const { admins, everyone, ...settings } = row
+  return { ...settings, concerned: { optional: 0, admins, everyone } }
 }
 
 export type Security = NonNullable<Awaited<ReturnType<typeof findSecurity>>>
 
-export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy | undefined> {
-  const company = await tx
+export type SecuritySettings = Omit<Security, 'concerned'>
+
+export async function lockSecurity(tx: Tx, companyId: string): Promise<SecuritySettings | undefined> {
+  return await tx
     .selectFrom('companies')
-    .select('second_factor_policy as policy')
+    .select(SECURITY_COLUMNS)
     .where('company_id', '=', companyId)
     .where('status', '!=', 'deleting')
     .forNoKeyUpdate()
     .executeTakeFirst()
-  return company?.policy
 }
 
 const MAX_TOLD = 100

@@ -41,6 +41,8 @@ export interface Database {
     deletion_began_at: Date | null
     second_factor_policy: Generated<SecondFactorPolicy>
     handle: string | null
+    session_idle_seconds: number | null
+    session_max_age_seconds: number | null
   }
   /** The primary key is only the handle: no two companies can have the same. */
   company_handles: OfCompany & {
@@ -113,6 +115,8 @@ export interface Database {
     company_handle: string | null
     password_epoch: number
     former_password_until: Date | null
+    session_idle_seconds: number | null
+    session_max_age_seconds: number | null
   }
   sessions: OfUser & {
     session_id: Fixed<string>

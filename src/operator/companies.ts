@@ -5,9 +5,9 @@ import { findUser } from '../company/listing-repository.ts'
 import { setSubscription, updateCompany } from '../company/repository.ts'
 import { explainUnknownName, noSuchCompany, openCompany } from '../company/service.ts'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
+import type { CompanyStatus, SubscriptionStatus } from '../database/schema.ts'
 import { normalizeEmail } from '../http/email-address.ts'
-import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
+import { changeSecurity, requireSecurity, type SecurityChange } from '../second-factor/policy.ts'
 import { type ActContext, asOperator } from '../session/acts.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
@@ -70,12 +70,9 @@ export async function changeSubscription(
   await changing.catch(explainUnknownName)
 }
 
-export async function companySecurity(
-  context: ActContext,
-  companyId: string,
-  policy: SecondFactorPolicy | undefined,
-) {
-  if (policy !== undefined) await changePolicy(context, { companyId, now: context.system.now() }, policy)
+export async function companySecurity(context: ActContext, companyId: string, change: SecurityChange) {
+  if (Object.keys(change).length > 0)
+    await changeSecurity(context, { companyId, now: context.system.now() }, change)
   return await requireSecurity(context.db, companyId)
 }
 

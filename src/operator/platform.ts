@@ -148,7 +148,7 @@ const TO_CHECK = [
   'Changed and restored emails: the previous email signs in and gets the links. In the log: POST /api/auth/email/confirm, POST /api/auth/undo',
   'Second factors: added ones are missing, and removed ones work again. In the log: POST /api/auth/second-factors/totp/:id/confirm, POST /api/auth/second-factors/passkeys, DELETE /api/auth/second-factors/:id, DELETE /api/auth/members/:id/second-factors',
   'Used and replaced recovery codes: they work again. Their owners must create new ones. In the log: POST /api/auth/login/second-factor, POST /api/auth/reauthenticate, POST /api/auth/second-factors/recovery-codes',
-  'Second-factor policies: the previous policy applies. In the log: PATCH /api/auth/company/security',
+  'Second-factor policies and session limits: the previous ones apply. In the log: PATCH /api/auth/company/security',
   'Platform clients: deletions and rotations are undone. Check `client list`, then delete or rotate again.',
   'Event readers can continue with their cursors. Events since the backup are missing, although readers may already have them. Their senders can send them again.',
   'Changes by operators are not in the log: companies created, suspended, resumed, or deleted, subscriptions, users, invitations, and keys.',

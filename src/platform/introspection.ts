@@ -48,7 +48,9 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
   const provenAt = provenAtOf(session, claims)
   return {
     active: true,
-    ...(claims ? { token_type: 'Bearer', iat: claims.iat, exp: claims.exp } : ofCookie(session)),
+    ...(claims
+      ? { token_type: 'Bearer', iat: claims.iat, exp: Math.min(claims.exp, endOf(session)) }
+      : ofCookie(session)),
     sub: session.userId,
     sid: session.sessionId,
     company_id: session.companyId,
@@ -62,13 +64,12 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
   }
 }
 
-function ofCookie({ createdAt, expiresAt }: Session) {
-  return {
-    token_type: 'session_cookie',
-    iat: toSeconds(createdAt.getTime()),
-    exp: toSeconds(expiresAt.getTime()),
-  }
+function ofCookie(session: Session) {
+  const iat = toSeconds(session.createdAt.getTime())
+  return { token_type: 'session_cookie', iat, exp: endOf(session) }
 }
+
+const endOf = ({ endsAt }: Session) => toSeconds(endsAt.getTime())
 
 /** Adds the code of RFC 6749 (sections 5.2 and 4.1.2.1) that introspection libraries read. */
 export function toOAuth({ code, message, extras }: Problem): Problem {

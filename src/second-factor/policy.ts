@@ -1,14 +1,15 @@
+import type { Static } from '@sinclair/typebox'
 import { cancelEmailChange } from '../company/identity-repository.ts'
 import * as repository from '../company/repository.ts'
 import { noSuchCompany } from '../company/service.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { SecondFactorPolicy } from '../database/schema.ts'
-import type { EndReason } from '../errors.ts'
+import { type EndReason, Problem } from '../errors.ts'
 import { type Act, type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
+import type { PolicyBody } from './schemas.ts'
 
-/** Admins and operators set the second-factor policy, which takes effect on the next request, and reset factors. */
+/** Admins and operators set second-factor policy and session limits, which take effect on the next request, and reset factors. */
 
 /** @throws Problem not_found */
 export async function requireSecurity(db: Executor, companyId: string): Promise<repository.Security> {
@@ -17,22 +18,50 @@ export async function requireSecurity(db: Executor, companyId: string): Promise<
   return security
 }
 
-async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy> {
-  const policy = await repository.lockPolicy(tx, companyId)
-  if (policy === undefined) throw noSuchCompany()
-  return policy
+async function lockSecurity(tx: Tx, companyId: string): Promise<repository.SecuritySettings> {
+  const settings = await repository.lockSecurity(tx, companyId)
+  if (!settings) throw noSuchCompany()
+  return settings
 }
 
-/** @throws Problem permission_denied, session_ended, not_found */
-export async function changePolicy(context: ActContext, actor: Actor | Operator, policy: SecondFactorPolicy) {
-  const terms = { permission: 'members:manage', lock: lockPolicy }
+export type SecurityChange = Static<typeof PolicyBody>
+
+/** @throws Problem permission_denied, session_ended, not_found, invalid_request */
+export async function changeSecurity(context: ActContext, actor: Actor | Operator, change: SecurityChange) {
+  const terms = { permission: 'members:manage', lock: lockSecurity }
   await perform(context, actor, terms, async ({ tx, companyId, audit, mailAdmins }, before) => {
-    if (before === policy) return
-    await repository.updateCompany(tx, companyId, { second_factor_policy: policy })
-    await mailAdmins({ kind: 'security_policy_changed', data: { policy } })
-    const details = { before: { secondFactor: before }, after: { secondFactor: policy } }
-    await audit('security_policy', { details })
+    const after = { ...before, ...change }
+    requireOrder(after, change)
+    const names = (['secondFactor', 'sessionIdleSeconds', 'sessionMaxAgeSeconds'] as const).filter(
+      (name) => after[name] !== before[name],
+    )
+    if (names.length === 0) return
+    await repository.updateCompany(tx, companyId, {
+      second_factor_policy: after.secondFactor,
+      session_idle_seconds: after.sessionIdleSeconds,
+      session_max_age_seconds: after.sessionMaxAgeSeconds,
+    })
+    const policy = after.secondFactor
+    if (policy !== before.secondFactor)
+      await mailAdmins({ kind: 'security_policy_changed', data: { policy } })
+    const changed = (of: repository.SecuritySettings) =>
+      Object.fromEntries(names.map((name) => [name, of[name]]))
+    await audit('security_policy', { details: { before: changed(before), after: changed(after) } })
   })
+}
+
+/** @throws Problem invalid_request */
+function requireOrder(
+  { sessionIdleSeconds: idle, sessionMaxAgeSeconds: maxAge }: repository.SecuritySettings,
+  change: SecurityChange,
+): void {
+  if (idle === null || maxAge === null || idle <= maxAge) return
+  const [path, message] =
+    change.sessionMaxAgeSeconds === undefined
+      ? ['/sessionIdleSeconds', `must be at most the maximum age of ${maxAge} seconds`]
+      : ['/sessionMaxAgeSeconds', `must be at least the idle limit of ${idle} seconds`]
+  const detail = `The idle limit of ${idle} seconds is longer than the maximum age of ${maxAge} seconds. Change one of them.`
+  throw new Problem('invalid_request', detail, { errors: [{ path, message }] })
 }
 
 /**

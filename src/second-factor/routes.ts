@@ -10,7 +10,7 @@ import { countRecoveryCodes } from './codes-repository.ts'
 import * as enrolment from './enrolment.ts'
 import { mailCode, mustProveMailbox } from './mailbox.ts'
 import { removeFactor, renewRecoveryCodes } from './own-factors.ts'
-import { changePolicy, requireSecurity } from './policy.ts'
+import { changeSecurity, requireSecurity } from './policy.ts'
 import { listFactors } from './repository.ts'
 import * as schemas from './schemas.ts'
 
@@ -178,9 +178,9 @@ const policy: Routes<Context> = async (app, { context }) => {
     '/auth/company/security',
     operation({
       operationId: 'getSecurity',
-      summary: 'Get the second-factor policy',
+      summary: 'Get the security settings',
       description:
-        'Also shows how many members each setting would affect. Requires the permission `members:manage`.',
+        'Returns the second-factor policy with the number of members that each setting would affect, and the session limits. Requires the permission `members:manage`.',
       response: { 200: schemas.PolicyReply },
     }),
     async ({ session }) => await requireSecurity(context.db, session.companyId),
@@ -190,16 +190,16 @@ const policy: Routes<Context> = async (app, { context }) => {
     '/auth/company/security',
     operation({
       operationId: 'changeSecurity',
-      summary: 'Change the second-factor policy',
+      summary: 'Change the security settings',
       description:
-        'Takes effect on the next request, even in existing sessions. Until they add or use a second factor, the affected members get 403 `second_factor_enrolment_required`. Only refresh, logout, `/auth/session`, `/auth/reauthenticate`, and `/auth/second-factors` still work for them. The policy does not apply to service accounts.',
+        'Takes effect on the next request, even in existing sessions, but not for service accounts. Until they add or use a second factor, the members that the policy affects get 403 `second_factor_enrolment_required`. Only refresh, logout, `/auth/session`, `/auth/reauthenticate`, and `/auth/second-factors` still work for them. A session past a limit has ended, with the reason `expired`. The maximum age must be at least the idle limit.',
       body: schemas.PolicyBody,
       response: { 200: schemas.PolicyReply },
     }),
     async (request) => {
       const actor = actorOf(request, context)
       await countChange(context, actor)
-      await changePolicy(context, actor, request.body.secondFactor)
+      await changeSecurity(context, actor, request.body)
       return await requireSecurity(context.db, actor.session.companyId)
     },
   )

@@ -185,9 +185,29 @@ const Policy = field(
   'Members who must use a second factor',
   'admins',
 )
-export const PolicyBody = body('SecurityBody', 'New second-factor policy', { secondFactor: Policy })
-export const PolicyReply = object('SecurityReply', 'Second-factor policy, and its effect by setting', {
+const limit = (minimum: number, maximum: number, description: string, example: number) =>
+  field(
+    Type.Union([Type.Integer({ minimum, maximum }), Type.Null()]),
+    `${description} in seconds. Null, or a value above the default, for the default`,
+    example,
+  )
+const sessionLimits = {
+  sessionIdleSeconds: limit(300, 604_800, 'How long members stay signed in without use,', 3_600),
+  sessionMaxAgeSeconds: limit(900, 2_592_000, 'How long members stay signed in at most,', 43_200),
+}
+export const PolicyBody = body(
+  'SecurityBody',
+  'Changes to second-factor policy and session limits',
+  {
+    secondFactor: Type.Optional(Policy),
+    sessionIdleSeconds: Type.Optional(sessionLimits.sessionIdleSeconds),
+    sessionMaxAgeSeconds: Type.Optional(sessionLimits.sessionMaxAgeSeconds),
+  },
+  { minProperties: 1 },
+)
+export const PolicyReply = object('SecurityReply', 'Second-factor policy and session limits', {
   secondFactor: Policy,
+  ...sessionLimits,
   concerned: object('Concerned', 'Number of members who would have to add a second factor, by setting', {
     optional: field(Type.Integer(), 'Always 0', 0),
     admins: field(Type.Integer(), 'Active admins without a second factor', 1),

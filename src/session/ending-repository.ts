@@ -7,7 +7,7 @@ import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /** An end is final: no row with `ended_at` is updated, and epochs only increase. Lock order: company, user, session. */
 
-/** Clocks differ: another instance could still extend a session that has expired by this clock. */
+/** Clocks differ: another instance could still extend a session that has expired by this clock. A company could raise its limits. */
 const CLOCK_SLACK_MS = 3_600_000
 
 /** False if there is no such company. */

@@ -5,7 +5,7 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/repository.ts'
 import type { EndState, SessionIds } from './session.ts'
-import { endReason, hasEnded } from './session-fragments.ts'
+import { endReason, endsAt, hasEnded } from './session-fragments.ts'
 
 /** Logout: one statement checks a credential, ends its session or all of the user's, and audits it. */
 
@@ -101,17 +101,17 @@ async function logOut(
   const { action, lock, update } = ENDS[scope]
   const { rows } = await sql<LoggedOut & { ord: number }>`
     with locked as (
-      select s.company_id, s.session_id, s.user_id, s.expires_at, s.ended_at, s.end_reason, s.user_epoch,
-        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip, i.shown, i.ord
+      select s.company_id, s.session_id, s.user_id, s.created_at, s.issued_at, s.expires_at, s.ended_at, s.end_reason,
+        s.user_epoch, s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip, i.shown, i.ord
       from ${sessions} ${lock}
     ), found as (
-      select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because,
+      select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because, ${endsAt('l', 'a')} as ends_at,
         live.was_live, live.was_live and coalesce(l.shown = l.session_id::text, true) as is_ended
       from locked l join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
       cross join lateral (select not ${hasEnded('l', 'a', sql`l.now`)} as was_live) live
     ), ended as (${update}), audited as (${auditOf(action)})
     select ord::int, company_id as "companyId", session_id as "sessionId", user_id as "userId", was_live as "wasLive",
-      is_ended as "isEnded", ended_because as "endReason", expires_at as "expiresAt", user_status as "userStatus",
+      is_ended as "isEnded", ended_because as "endReason", ends_at as "endsAt", user_status as "userStatus",
       company_status as "companyStatus"
     from found`.execute(db)
   return inOrder(length, rows)

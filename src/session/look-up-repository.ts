@@ -5,7 +5,7 @@ import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/repository.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
-import { endReason, isNotEnded, isPasswordOver } from './session-fragments.ts'
+import { endReason, endsAt, isNotEnded, isPasswordOver } from './session-fragments.ts'
 
 /** `version` is a keyed hash of the state. `session` is null if the process remembers this version. */
 export interface FoundSession {
@@ -14,8 +14,11 @@ export interface FoundSession {
 }
 
 const endedBecause = endReason('s', 'a')
-const state = sql`${plain('s', SESSION_COLUMNS)}, ${endedBecause}, ${plain('a', ACCOUNT_COLUMNS)}`
-const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${aliased('a', ACCOUNT_COLUMNS)}`
+/** All that the columns depend on. Hashing the limits takes less time than working out the end. */
+const state = sql`${plain('s', SESSION_COLUMNS)}, ${endedBecause}, a.session_idle_seconds, a.session_max_age_seconds,
+  ${plain('a', ACCOUNT_COLUMNS)}`
+const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${endsAt('s', 'a')} as "endsAt",
+  ${aliased('a', ACCOUNT_COLUMNS)}`
 
 export interface TokenItem {
   companyId: string
@@ -109,15 +112,18 @@ export async function storeLastUse(
     .execute()
 }
 
-/** Extends a cookie session, unless it has ended or another request has extended it. */
+/** Extends a cookie session, unless it has ended or another request has extended it. Returns its end if it did. */
 export async function renewCookieSession(
   db: Executor,
   companyId: string,
   sessionId: string,
   { lastIssuedAt, issuedAt, expiresAt }: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
-): Promise<void> {
-  await sql`
+): Promise<Date | undefined> {
+  const { rows } = await sql<{ endsAt: Date }>`
     update sessions s set issued_at = ${issuedAt}, expires_at = ${expiresAt}
+    from accounts a
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.issued_at = ${lastIssuedAt}
-      and ${isNotEnded('s')}`.execute(db)
+      and a.company_id = s.company_id and a.user_id = s.user_id and ${isNotEnded('s')} and ${endsAt('s', 'a')} > ${issuedAt}
+    returning ${endsAt('s', 'a')} as "endsAt"`.execute(db)
+  return rows[0]?.endsAt
 }

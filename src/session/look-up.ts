@@ -58,8 +58,8 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
     const idleEnd = now + config.cookieIdleSeconds * 1000
     const expiresAt = new Date(Math.min(idleEnd, session.maxExpiresAt.getTime()))
     const renewal = { lastIssuedAt: session.issuedAt, issuedAt: new Date(now), expiresAt }
-    await repository.renewCookieSession(db, session.companyId, session.sessionId, renewal)
-    return { ...session, expiresAt }
+    const end = await repository.renewCookieSession(db, session.companyId, session.sessionId, renewal)
+    return end ? { ...session, endsAt: end } : session
   }
 
   return {

@@ -1,6 +1,13 @@
 import { sql } from 'kysely'
 import type { Executor, Tx } from '../database/connect.ts'
-import { hasEnded, isNotEnded, isOfThisEpoch, type KnownClient, learning } from './session-fragments.ts'
+import {
+  endsAt,
+  hasEnded,
+  isNotEnded,
+  isOfThisEpoch,
+  type KnownClient,
+  learning,
+} from './session-fragments.ts'
 
 /** Service accounts that sign in instead of refreshing can have very many sessions. */
 const MAX_LISTED = 1_000
@@ -23,7 +30,7 @@ export async function listSessions(db: Executor, companyId: string, userId: stri
     .where('a.company_id', '=', companyId)
     .where('a.user_id', '=', userId)
     .where('s.ended_at', 'is', null)
-    .where('s.expires_at', '>', now)
+    .where(endsAt('s', 'a'), '>', now)
     .where(isOfThisEpoch('s', 'a'))
     .orderBy('s.issued_at', 'desc')
     .limit(MAX_LISTED)

@@ -14,7 +14,7 @@ import {
   verdict,
 } from './rotation-fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
-import { endReason } from './session-fragments.ts'
+import { endReason, endsAt } from './session-fragments.ts'
 
 /** Rotation: one statement decides on each refresh token and carries out the decision. */
 
@@ -89,7 +89,8 @@ function rotationOf(policy: RotationPolicy, proof?: Proof) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
     locked as (${lockedSessions(proof && generationOfProof(policy))}), decided as (
-      select l.*, ${plain('a', ACCOUNT_COLUMNS)}, ${endReason('l', 'a')} as ended_because, v.verdict
+      select l.*, ${plain('a', ACCOUNT_COLUMNS)}, a.session_idle_seconds, a.session_max_age_seconds,
+        ${endReason('l', 'a')} as ended_because, v.verdict
       from locked l
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
       cross join lateral (${verdict(policy)}) v
@@ -108,7 +109,7 @@ function rotationOf(policy: RotationPolicy, proof?: Proof) {
       where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'reused'
     ), audited as (${auditRefused}), told as (${mailReused})
     select d.ord::int, d.verdict, d.used, ${secondsLeft(policy.limit, sql`d.new_window_age`)} as "resetSeconds",
-      ${sessionAfter}, d.ended_because as "endReason", ${aliased('d', ACCOUNT_COLUMNS)}
+      ${sessionAfter}, d.ended_because as "endReason", ${endsAt('d', 'd', 'new_')} as "endsAt", ${aliased('d', ACCOUNT_COLUMNS)}
     from after d`
 }
 

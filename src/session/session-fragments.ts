@@ -25,6 +25,17 @@ export function isOfThisEpoch(s: string, a: string) {
     and not ${isOfOverPassword(s, a)})`
 }
 
+/**
+ * When the session ends without use. Its row has the limits of the service's configuration. Those of its company are read each
+ * time, so that a change applies to existing sessions. Service accounts have none. `after` selects columns of a later state.
+ */
+export function endsAt(s: string, a: string, after: '' | 'new_' = '') {
+  const [expiresAt, issuedAt] = [sql.ref(`${s}.${after}expires_at`), sql.ref(`${s}.${after}issued_at`)]
+  const [idle, maxAge] = [sql.ref(`${a}.session_idle_seconds`), sql.ref(`${a}.session_max_age_seconds`)]
+  return sql<Date>`least(${expiresAt}, case ${sql.ref(`${a}.user_kind`)} when 'person' then least(
+    ${issuedAt} + make_interval(secs => ${idle}), ${sql.ref(`${s}.created_at`)} + make_interval(secs => ${maxAge})) end)`
+}
+
 /** Null unless a statement has ended the session. Ignores expiry. */
 export function endReason(s: string, a: string) {
   return sql`coalesce(
@@ -37,7 +48,7 @@ export function endReason(s: string, a: string) {
 
 /** Also true if its user or company is inactive. */
 export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
-  return condition`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
+  return condition`(${sql.ref(`${s}.ended_at`)} is not null or ${endsAt(s, a)} <= ${now}
     or not ${isOfThisEpoch(s, a)}
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }

@@ -23,6 +23,8 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
   Account & {
     /** Null if no statement has ended it. */
     endReason: EndReason | null
+    /** `expiresAt`, or earlier by the company's limits. */
+    endsAt: Date
   }
 
 export type SessionIds = Pick<Session, 'companyId' | 'userId' | 'sessionId'>
@@ -75,7 +77,7 @@ export function isActive(account: Pick<Account, 'userStatus' | 'companyStatus'>)
   return account.userStatus === 'active' && account.companyStatus === 'active'
 }
 
-export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>
+export type EndState = Pick<Session, 'endReason' | 'endsAt' | 'userStatus' | 'companyStatus'>
 
 /** @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {
@@ -87,7 +89,7 @@ export function requireLive(session: Session, now: number): Session {
 /** Null if the session is live. Expiry follows from the clock, so no statement stores it. */
 export function endReasonOf(session: EndState, now: number): EndReason | null {
   if (session.endReason) return session.endReason
-  if (session.expiresAt.getTime() <= now) return 'expired'
+  if (session.endsAt.getTime() <= now) return 'expired'
   if (session.userStatus !== 'active')
     return session.userStatus === 'deleted' ? 'user_deleted' : 'user_disabled'
   if (session.companyStatus !== 'active') return 'company_suspended'
@@ -105,7 +107,10 @@ export function logContextOf({ companyId, userId, sessionId }: SessionIds): Sess
 
 export type IssuedTokens = Awaited<ReturnType<typeof issueTokens>>
 
-/** All claims of the refresh token come from the row, so a repeat issues the same bytes. Lifetimes are in seconds. */
+/**
+ * All claims of the refresh token come from the row, so a repeat issues the same bytes, and a company can raise its limits
+ * later. Lifetimes are in seconds.
+ */
 export async function issueTokens(
   { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   session: Session,
@@ -113,13 +118,13 @@ export async function issueTokens(
 ) {
   const owner = { sub: session.userId, cid: session.companyId, sid: session.sessionId }
   const nowSeconds = toSeconds(now)
-  const refreshExp = toSeconds(session.expiresAt.getTime())
-  const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, refreshExp)
+  const end = toSeconds(session.endsAt.getTime())
+  const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, end)
   const refreshToken = tokens.signRefresh({
     ...owner,
     gen: session.generation,
     iat: toSeconds(session.issuedAt.getTime()),
-    exp: refreshExp,
+    exp: toSeconds(session.expiresAt.getTime()),
   })
   const accessToken = await tokens.signAccess(
     {
@@ -138,7 +143,7 @@ export async function issueTokens(
     accessToken,
     refreshToken,
     expiresIn: accessExp - nowSeconds,
-    refreshExpiresIn: refreshExp - nowSeconds,
+    refreshExpiresIn: end - nowSeconds,
   }
 }
 
@@ -151,7 +156,7 @@ export function toSessionReply(session: Session) {
     session: {
       id: session.sessionId,
       createdAt: session.createdAt.toISOString(),
-      expiresAt: session.expiresAt.toISOString(),
+      expiresAt: session.endsAt.toISOString(),
     },
     user: { id: session.userId, email: session.email, name: session.name, role: session.role },
     subscription: {

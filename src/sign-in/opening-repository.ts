@@ -5,9 +5,16 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { type CountedQuota, refundEach } from '../limits/counters-repository.ts'
 import type { Session } from '../session/session.ts'
-import { isNotEnded, isPasswordOver, type KnownClient, learning } from '../session/session-fragments.ts'
+import {
+  endsAt,
+  isNotEnded,
+  isPasswordOver,
+  type KnownClient,
+  learning,
+} from '../session/session-fragments.ts'
 
-export interface NewSession extends Session {
+/** The statement that inserts it works out when it ends. */
+export interface NewSession extends Omit<Session, 'endsAt'> {
   cookieHash: Buffer | null
   userAgent: string | null
   ipAddress: string
@@ -52,16 +59,16 @@ const MAX_SUPERSEDED = 1_000
 const SERVICE_FACTOR = 10
 
 /**
- * Returns whether each session opened, in order: false if the user or company is inactive, or the password has changed. Both
+ * Returns when each session ends, in order; null if the user or company is inactive, or the password has changed. Both
  * stay locked. So an end of all sessions either precedes the new session, which has the new epoch, or follows and ends it too.
  */
 export async function insertSessions(
   db: Executor,
   sessions: NewSession[],
   maxSessions: number,
-): Promise<boolean[]> {
+): Promise<(Date | null)[]> {
   const refunds = sessions.map((session) => session.refunds)
-  const { rows } = await sql<{ ord: number }>`
+  const { rows } = await sql<{ ord: number; endsAt: Date }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
     numbered as (
       -- Beyond the maximum even without older sessions: of one statement, the latest ones stay.
@@ -69,10 +76,9 @@ export async function insertSessions(
         row_number() over (partition by company_id, user_id order by ord desc) > max_sessions - unseen as is_beyond
       from accepted
     ), member as (
-      select company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen, count(*)::int as opening,
-        max(created_at) as now
+      select ${ofMember}, count(*)::int as opening, max(created_at) as now
       from numbered where not is_beyond
-      group by company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, unseen
+      group by ${ofMember}
     ), counted as (
       update users u set sessions_opened = u.sessions_opened + m.opening,
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', m.now, 'UTC'))
@@ -93,19 +99,23 @@ export async function insertSessions(
       from numbered
     ), audited as (${audit}), told as (${auditSuperseded}),
     refunded as (${refundEach('numbered', refunds)}) ${learningOf(sessions)} ${summingOf(sessions)}
-    select ord::int from numbered`.execute(db)
-  return inOrder(sessions.length, rows).map((row) => row !== null)
+    select ord::int, ${endsAt('n', 'n')} as "endsAt" from numbered n`.execute(db)
+  return inOrder(sessions.length, rows).map((row) => row?.endsAt ?? null)
 }
+
+const ofMember = sql`company_id, user_id, user_kind, user_epoch, company_epoch, password_floor, session_idle_seconds,
+  session_max_age_seconds, max_sessions, unseen`
 
 /** In key order, so that two statements never deadlock. */
 const lockedMembers = sql`company as (
-    select company_id, session_epoch from companies
+    select company_id, session_epoch, session_idle_seconds, session_max_age_seconds from companies
     where company_id in (select company_id from item) and status = 'active'
     order by company_id
     for share
   ), locked as (
     select u.company_id, u.user_id, u.kind as user_kind, u.email, u.password_hash, u.second_factors, u.password_epoch,
-      u.former_password_until, u.sessions_opened, u.session_epoch as user_epoch, c.session_epoch as company_epoch
+      u.former_password_until, u.sessions_opened, u.session_epoch as user_epoch, c.session_epoch as company_epoch,
+      c.session_idle_seconds, c.session_max_age_seconds
     from (select distinct company_id, user_id from item) i
     join company c on c.company_id = i.company_id
     join users u on u.company_id = i.company_id and u.user_id = i.user_id
@@ -118,7 +128,8 @@ const isPasswordReplaced = isPasswordOver(sql`i.password_epoch`, 'l')
 
 /** A password is enough if it and the email are unchanged, and the user has no second factor. */
 const accepted = (maxSessions: number) => sql`
-  select i.*, l.user_kind, l.user_epoch, l.company_epoch,
+  select i.*, i.created_at as issued_at, l.user_kind, l.user_epoch, l.company_epoch, l.session_idle_seconds,
+    l.session_max_age_seconds,
     case when l.former_password_until > clock_timestamp() then l.password_epoch - 1 else l.password_epoch end
       as password_floor,
     ${maxSessions}::int * case l.user_kind when 'service' then ${SERVICE_FACTOR}::int else 1 end as max_sessions,
@@ -139,7 +150,7 @@ const live = sql`
   cross join lateral (
     select * from sessions s
     where s.company_id = m.company_id and s.user_id = m.user_id and s.user_epoch = m.user_epoch and s.ended_at is null
-      and s.expires_at > m.now and s.company_epoch = m.company_epoch and s.password_epoch >= m.password_floor
+      and ${endsAt('s', 'm')} > m.now and s.company_epoch = m.company_epoch and s.password_epoch >= m.password_floor
     offset 0
   ) s`
 

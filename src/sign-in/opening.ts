@@ -31,7 +31,7 @@ export interface SignedIn {
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
 }
 
-const openings: Batched<NewSession, boolean> = {
+const openings: Batched<NewSession, Date | null> = {
   name: 'openings',
   run: ({ db, config }, sessions) => insertSessions(db, sessions, config.maxSessionsPerMember),
 }
@@ -53,16 +53,17 @@ export async function openSession(
   }
   // In token mode, a browser keeps the session of its cookie.
   const formerHash = mode === 'token' || formerCookie === undefined ? null : context.opaque.hash(formerCookie)
-  const isOpened =
+  const endsAt =
     consume || formerHash !== null || account.lockedOutAt !== null
       ? await openInTransaction(context, account, { opening, session, formerHash, consume })
       : await context.inBatch(openings, session)
-  if (!isOpened) return null
+  if (!endsAt) return null
+  const opened = { ...session, endsAt }
   const credential =
     cookie === null
-      ? { tokens: await issueTokens(context, session, now) }
+      ? { tokens: await issueTokens(context, opened, now) }
       : { cookie, device: recognized.cookie }
-  return { session, credential }
+  return { session: opened, credential }
 }
 
 function detailsOf(amr: string[], { via }: Client): string | null {
@@ -85,19 +86,19 @@ async function openInTransaction(
   context: Context,
   account: Identity,
   { opening, session, formerHash, consume }: Transacted,
-): Promise<boolean> {
+): Promise<Date | null> {
   const { db, config } = context
-  return await transact(db, async (tx, rollBack) => {
+  return await transact<Date | null>(db, async (tx, rollBack) => {
     // Lock order: company, user, then challenges and sessions.
     await lockOwner(tx, account.companyId, account.userId)
-    if (consume && !(await consume(tx))) throw rollBack(false)
+    if (consume && !(await consume(tx))) throw rollBack(null)
     // First, so that the new session does not supersede a different one.
     if (formerHash !== null) await endFormerSession(context, tx, formerHash, opening)
-    const [isOpened] = await insertSessions(tx, [session], config.maxSessionsPerMember)
-    if (!isOpened) throw rollBack(false)
+    const [endsAt = null] = await insertSessions(tx, [session], config.maxSessionsPerMember)
+    if (!endsAt) throw rollBack(null)
     if (account.lockedOutAt !== null && opening.amr.includes('pwd'))
       await tellOfLockout(context, tx, account, opening)
-    return true
+    return endsAt
   })
 }
 

@@ -62,6 +62,16 @@ test.for<[what: string, line: string, why: RegExp, input?: string]>([
   ['an option of other commands', `${CREATE} --role x`, /--role/],
   ['an unknown subscription status', `subscription set --company ${NOBODY} --status late`, /trial/],
   ['a policy that does not exist', `company security ${NOBODY} --second-factor all`, /one of/],
+  [
+    'a session limit that is too low',
+    `company security ${NOBODY} --session-idle-seconds 299`,
+    /from 300 to 604800/,
+  ],
+  [
+    'a session limit that is no number',
+    `company security ${NOBODY} --session-max-age-seconds none`,
+    /from 900/,
+  ],
   ['the policy of an unknown company', `company security ${NOBODY}`, /No company has this ID/],
   ['the deletion of an unknown company', `company delete ${NOBODY}`, /No company has this ID/],
   ['an unknown handle', 'user list --company nowhere-1234', /^No company has the handle "nowhere-1234"/],
@@ -104,7 +114,8 @@ test('commands on a company take effect, and are audited with their operator (AS
   const { accessToken: token } = await service.loginAs(person)
   const env = { SUDO_USER: 'jane', USER: 'root' }
   const concerned = { optional: 0, admins: 1, everyone: 1 }
-  const shown = { companyId, secondFactor: 'optional', concerned }
+  const none = { sessionIdleSeconds: null, sessionMaxAgeSeconds: null }
+  const shown = { companyId, secondFactor: 'optional', ...none, concerned }
   expect(await admin(`company security ${companyId}`)).toEqual(shown)
   const changed = await admin(`company security ${companyId} --second-factor admins --as Ada`, { env })
   expect(changed).toEqual({ ...shown, secondFactor: 'admins' })
@@ -129,6 +140,29 @@ test('commands on a company take effect, and are audited with their operator (AS
     ['subscription_set', 'operator', null],
   ]
   expect(told).toEqual(expect.arrayContaining(expected))
+})
+
+test('an operator sets and removes the session limits of a company', async () => {
+  const person = await service.addCompany()
+  const { companyId } = person
+  const command = `company security ${companyId}`
+  const limits = { sessionIdleSeconds: 900, sessionMaxAgeSeconds: 43_200 }
+  const none = { sessionIdleSeconds: null, sessionMaxAgeSeconds: null }
+  const changed = await admin(
+    `${command} --session-idle-seconds 900 --session-max-age-seconds 43200 --as Ada`,
+  )
+  expect(changed).toEqual({ companyId, secondFactor: 'optional', ...limits, concerned: changed.concerned })
+  expect(await admin(command)).toEqual(changed)
+  expect((await service.loginAs(person)).refreshExpiresIn).toBe(900)
+  expect(await refusalOf(`${command} --session-idle-seconds 43201`)).toMatch(
+    /longer than the maximum age of 43200 seconds/,
+  )
+  const removed = await admin(`${command} --session-idle-seconds default --session-max-age-seconds default`)
+  expect(removed).toEqual({ ...changed, ...none })
+  const { entries } = await auditOf(companyId)
+  const details = { before: none, after: limits, operator: 'Ada' }
+  const setting = { action: 'security_policy', actor: 'operator', details }
+  expect(entries).toEqual(expect.arrayContaining([expect.objectContaining(setting)]))
 })
 
 test('user commands find the user by email or id, and are audited', async () => {

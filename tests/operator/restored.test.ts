@@ -37,7 +37,7 @@ const { token: link } = await mailbox.mailTo(viewer.email)
 await invite(former.context, admin.companyId, { email: 'bob@else.example', role: 'viewer' })
 const { token: invitation } = await mailbox.mailTo('bob@else.example')
 const strict = await former.addCompany()
-await companySecurity(former.context, strict.companyId, 'everyone')
+await companySecurity(former.context, strict.companyId, { secondFactor: 'everyone' })
 await must(call('/auth/second-factors/mail-code', { token: (await former.loginAs(strict)).accessToken }))
 await mailbox.mailTo(strict.email, 'Your code')
 // The row is marked as sent only after the email arrives.

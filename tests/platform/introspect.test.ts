@@ -115,9 +115,9 @@ test('a session that must enroll a second factor is inactive (ASVS 6.3.3)', asyn
   const answers = () => Promise.all([ask(token), ask(cookie, 1)])
   const active = { body: { active: true } }
   expect(await answers()).toMatchObject([active, active])
-  await companySecurity(service.context, person.companyId, 'admins')
+  await companySecurity(service.context, person.companyId, { secondFactor: 'admins' })
   expect(await answers()).toEqual([INACTIVE, INACTIVE])
-  await companySecurity(service.context, person.companyId, 'optional')
+  await companySecurity(service.context, person.companyId, { secondFactor: 'optional' })
   expect(await answers()).toMatchObject([active, active])
 })
 

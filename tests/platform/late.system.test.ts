@@ -20,7 +20,8 @@ const CHANGES: Record<string, (person: Person, credential: Credential) => Promis
   },
   'disabling a user': (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
   'a new role': (person) => changeUserRole(context, person.companyId, person, 'viewer'),
-  'a policy on second factors': (person) => companySecurity(context, person.companyId, 'everyone'),
+  'a policy on second factors': (person) =>
+    companySecurity(context, person.companyId, { secondFactor: 'everyone' }),
   'suspending a company': ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
 }
 

@@ -111,7 +111,7 @@ test('a session that must enroll a second factor is refused (ASVS 6.3.3)', async
   const person = await service.addCompany()
   const cookie = await service.cookieOf(person)
   expect((await verify({ cookie })).status).toBe(200)
-  await companySecurity(service.context, person.companyId, 'everyone')
+  await companySecurity(service.context, person.companyId, { secondFactor: 'everyone' })
   expectRefusal(await verify({ cookie }), [403, 'second_factor_enrolment_required'])
 })
 

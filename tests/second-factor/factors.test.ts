@@ -144,7 +144,7 @@ test('factors change amr in new tokens, but not auth_time (RFC 8176, RFC 9068 se
   for (const { id } of [app, passkey]) await must(remove(id, next.accessToken))
   const last = await must(service.refresh(next.refreshToken))
   expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'swk', 'user'])
-  await companySecurity(service.context, company.companyId, 'everyone')
+  await companySecurity(service.context, company.companyId, { secondFactor: 'everyone' })
   for (const token of [next.accessToken, last.accessToken]) {
     const { body } = await call('/auth/sessions', { method: 'GET', token, at: 1 })
     expect(body.code).toBe('second_factor_enrolment_required')

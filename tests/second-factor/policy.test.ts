@@ -47,9 +47,10 @@ test('managers of members see how many members each policy blocks', async () => 
   await service.addServiceAccount(admin, admin.token)
   const concerned = { optional: 0, admins: 1, everyone: 2 }
   const read = await call(security, { method: 'GET', token: admin.token })
-  expect(read.body).toEqual({ secondFactor: 'optional', concerned })
+  const limits = { sessionIdleSeconds: null, sessionMaxAgeSeconds: null }
+  expect(read.body).toEqual({ secondFactor: 'optional', ...limits, concerned })
   const { body } = await setPolicy('admins', { token: admin.token })
-  expect(body).toEqual({ secondFactor: 'admins', concerned })
+  expect(body).toEqual({ secondFactor: 'admins', ...limits, concerned })
   expectProblem(await setPolicy('all', { token: admin.token }), [400, 'invalid_request'])
 })
 
@@ -86,7 +87,9 @@ test('the policy blocks sessions on the next request, on every instance (ASVS 8.
   expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
   await must(setPolicy('optional', { token: admin.token }))
   expect((await sessions({ token })).status).toBe(200)
-  const { secondFactor } = await companySecurity(service.context, admin.companyId, 'everyone')
+  const { secondFactor } = await companySecurity(service.context, admin.companyId, {
+    secondFactor: 'everyone',
+  })
   expect(secondFactor).toBe('everyone')
   expectHeld(await sessions({ token }))
 })
@@ -171,9 +174,9 @@ test('an emailed code works, in any spelling, until a factor is added', async ()
   for (const _ of times(6, () => 0)) await must(beginWith(mailCode, token))
   const { id } = await service.addPasskey({ token }, createAuthenticator(), { mailCode })
   expect((await sessions({ token })).status).toBe(200)
-  await companySecurity(service.context, person.companyId, 'optional')
+  await companySecurity(service.context, person.companyId, { secondFactor: 'optional' })
   await must(service.removeFactor(id, token))
-  await companySecurity(service.context, person.companyId, 'everyone')
+  await companySecurity(service.context, person.companyId, { secondFactor: 'everyone' })
   expectField(await beginWith(mailCode, token), '/mailCode')
   expect(await factorsOf(token)).toMatchObject({ secondFactors: [], required: true, mailCodeRequired: true })
 })

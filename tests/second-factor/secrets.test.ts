@@ -60,7 +60,7 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
   const spent = await service.begin(person)
   await must(service.complete({ challenge: spent.challenge, method: 'totp', code }))
   const held = await service.signedIn(admin)
-  await companySecurity(service.context, admin.companyId, 'everyone')
+  await companySecurity(service.context, admin.companyId, { secondFactor: 'everyone' })
   await must(call('/auth/second-factors/mail-code', { token: held.token }))
   const mailed = codeIn(await service.mailbox.mailTo(held.email, 'Your code for'))
 
