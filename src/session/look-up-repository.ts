@@ -112,18 +112,24 @@ export async function storeLastUse(
     .execute()
 }
 
-/** Extends a cookie session, unless it has ended or another request has extended it. Returns its end if it did. */
+/** Extends a cookie session, unless it has ended or another request has extended it. Returns when it ends now. */
 export async function renewCookieSession(
   db: Executor,
   companyId: string,
   sessionId: string,
   { lastIssuedAt, issuedAt, expiresAt }: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
 ): Promise<Date | undefined> {
-  const { rows } = await sql<{ endsAt: Date }>`
+  const ends = sql`${endsAt('s', 'a')} as "endsAt"`
+  const itself = sql`s.company_id = ${companyId} and s.session_id = ${sessionId}
+    and a.company_id = s.company_id and a.user_id = s.user_id`
+  const renewed = await sql<{ endsAt: Date }>`
     update sessions s set issued_at = ${issuedAt}, expires_at = ${expiresAt}
     from accounts a
-    where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.issued_at = ${lastIssuedAt}
-      and a.company_id = s.company_id and a.user_id = s.user_id and ${isNotEnded('s')} and ${endsAt('s', 'a')} > ${issuedAt}
-    returning ${endsAt('s', 'a')} as "endsAt"`.execute(db)
+    where ${itself} and s.issued_at = ${lastIssuedAt} and ${isNotEnded('s')}
+    returning ${ends}`.execute(db)
+  if (renewed.rows[0]) return renewed.rows[0].endsAt
+  const { rows } = await sql<{
+    endsAt: Date
+  }>`select ${ends} from sessions s, accounts a where ${itself}`.execute(db)
   return rows[0]?.endsAt
 }

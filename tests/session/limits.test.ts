@@ -196,6 +196,22 @@ test('a session that is used stays live until its maximum age', async () => {
   expectProblem(await service.getSession({ token }), [401, 'token_expired'])
 })
 
+test('concurrent uses of a cookie report the same end', async () => {
+  const admin = await service.addCompany()
+  await limit(admin, { sessionIdleSeconds: HOUR })
+  const cookie = await service.cookieOf(admin)
+  const { body } = await service.getSession({ cookie })
+  clock.advance(59 * MINUTE)
+  const { using } = await service.db.transaction().execute(async (tx) => {
+    await sql`select from sessions where session_id = ${body.session.id} for update`.execute(tx)
+    const using = INSTANCES.map((at) => service.getSession({ cookie, at }))
+    await expect.poll(() => countWaiting(service.db), { timeout: 50_000 }).toBe(2)
+    return { using }
+  })
+  const ends = (await Promise.all(using)).map((answer) => seconds(Date.parse(answer.body.session.expiresAt)))
+  expect(ends).toEqual([seconds() + HOUR, seconds() + HOUR])
+})
+
 test('a lower limit ends existing sessions on the next request, and a higher one extends them', async () => {
   const admin = await service.addCompany()
   const person = await service.addUser(admin)
