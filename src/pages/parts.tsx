@@ -152,6 +152,14 @@ export const formats = {
   exact: new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long' }),
 }
 export const LIST = new Intl.ListFormat('en')
+
+const UNITS = { day: 86_400, hour: 3_600, minute: 60, second: 1 }
+
+/** In the largest unit that needs no fraction. */
+export function durationOf(seconds: number): string {
+  const [unit, size] = Object.entries(UNITS).find(([, size]) => seconds % size === 0) ?? ['second', 1]
+  return (seconds / size).toLocaleString(LOCALE, { style: 'unit', unit, unitDisplay: 'long' })
+}
 const ago = new Intl.RelativeTimeFormat(LOCALE)
 const MINUTE_MS = 60_000
 

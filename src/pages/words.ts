@@ -9,7 +9,7 @@ export const ADMIN = 'an admin of your company or your gatehouse operator'
 
 export const ENDED: Record<EndReason, string> = {
   logout: "You're signed out.",
-  expired: 'You were signed out because you were inactive.',
+  expired: 'You were signed out because you were inactive, or signed in for too long.',
   refresh_reuse: 'This session was ended as a precaution. Sign in again.',
   password_changed: 'Your password was changed elsewhere. Sign in with the new one.',
   password_reset: 'Your password was reset. Sign in with the new one.',
@@ -82,7 +82,7 @@ export const ACTION_GROUPS = {
     second_factor_remove: 'removed a second factor',
     recovery_codes: 'created recovery codes',
     second_factors_reset: 'reset the second factors of',
-    security_policy: 'changed who needs a second factor',
+    security_policy: 'changed the security settings',
   },
   Members: {
     invite: 'invited',

@@ -161,7 +161,12 @@ test('long lists and their dialogs pass axe and fit small windows', async () => 
   await look('the first of 5,000 entries')
 
   await go(page, 'Company')
-  for (const button of ['Change two-factor policy', 'Change handle', 'End all… sessions'])
+  for (const button of [
+    'Change two-factor policy',
+    'Change idle limit',
+    'Change handle',
+    'End all… sessions',
+  ])
     await lookAt(button)
   await go(page, 'Account')
   for (const button of ['Change name', 'Change email', 'Change password']) await lookAt(button)

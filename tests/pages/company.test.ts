@@ -97,7 +97,7 @@ test('a pasted list invites each person with the role on their line', async () =
     .waitFor()
 })
 
-test('changing the handle shows whom it affects, and new names appear everywhere', async () => {
+test('settings of the company show whom they affect, and new names appear everywhere', async () => {
   const { admin, page, context } = await openAdmin({ remembers: true })
   const { accessToken: token } = await service.loginAs(admin)
   await service.addUser(admin)
@@ -131,6 +131,29 @@ test('changing the handle shows whom it affects, and new names appear everywhere
   await press(page, 'Save name')
   await page.locator('.company', { hasText: 'Renamed' }).waitFor()
   await second.locator('.company', { hasText: 'Renamed' }).waitFor()
+
+  /** Chooses a session limit in its dialog, which says what it does. */
+  async function limit(setting: string, choice: string, effect: string): Promise<void> {
+    await press(page, `Change ${setting}`)
+    const form = page.getByRole('dialog', { name: `Change ${setting}` })
+    await form.locator('select:focus').selectOption({ label: choice })
+    await form.getByRole('status').getByText(effect).waitFor()
+    await press(form, `Save ${setting}`)
+    await page.locator('.done:focus', { hasText: 'It takes effect immediately.' }).waitFor()
+  }
+  await limit('maximum session age', '12 hours', 'Older sessions end immediately.')
+  await limit('idle limit', '15 minutes', 'must sign in again. Sessions that have been unused for longer end')
+  const limits = await service.call('/auth/company/security', { method: 'GET', token })
+  expect(limits.body).toMatchObject({ sessionIdleSeconds: 900, sessionMaxAgeSeconds: 43_200 })
+  await limit(
+    'idle limit',
+    'Default of this service',
+    'A stolen or unattended device stays signed in for longer',
+  )
+  const security = page.getByRole('region', { name: 'Security' })
+  await security.getByText('At the latest 12 hours after signing in, people must sign in again').waitFor()
+  await go(page, 'Activity')
+  await say(page, 'idle limit from 15 minutes to default')
   await go(page, 'Account')
   await press(page, 'Change name')
   await submit(page, { Name: 'Ada King' }, 'Save name')

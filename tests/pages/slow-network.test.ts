@@ -44,7 +44,7 @@ test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1)
   page.on('request', (request) => asked.push(request.url()))
   // The machine sleeps until then.
   await page.clock.fastForward('02:00')
-  await say(page, 'You were signed out because you were inactive.')
+  await say(page, 'You were signed out because you were inactive, or signed in for too long.')
   expect(await page.content()).not.toContain(admin.email)
   // The sign-in page asks only for passkey options.
   expect(asked.filter((url) => !url.includes('/auth/login/'))).toEqual([])

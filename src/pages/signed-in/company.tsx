@@ -5,6 +5,7 @@ import { useRead } from '../queries.tsx'
 import { readCompany, rememberCompany } from '../remembered.ts'
 import type { Answer, Session } from '../routes.ts'
 import { PolicySetting, Without } from './policy.tsx'
+import { LimitSetting } from './session-limits.tsx'
 import { Setting } from './setting.tsx'
 
 const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
@@ -95,6 +96,8 @@ export function CompanyPage({ session, onChanged }: Props) {
         <Without />
         <dl class="settings">
           <PolicySetting session={session} />
+          <LimitSetting name="sessionIdleSeconds" session={session} />
+          <LimitSetting name="sessionMaxAgeSeconds" session={session} />
           <Setting
             label="Sessions"
             value={

@@ -1,5 +1,5 @@
 import type { SignInRefusal } from '../../audit/entry.ts'
-import { LOCALE } from '../parts.tsx'
+import { durationOf, LOCALE } from '../parts.tsx'
 import type { AuditEntry } from '../routes.ts'
 import { ACTIONS } from '../words.ts'
 
@@ -9,6 +9,8 @@ type Words = Partial<Record<string, string>>
 
 const DETAILS: Words = {
   secondFactor: 'second factor',
+  sessionIdleSeconds: 'idle limit',
+  sessionMaxAgeSeconds: 'maximum session age',
   invitationsWithdrawn: 'invitations withdrawn',
   superseded: 'older sessions ended',
   codesLeft: 'codes left',
@@ -77,7 +79,8 @@ export function detailsOf({ details }: AuditEntry): string | null {
   if (details === null) return null
   const { before = {}, after = {}, ...others }: Changes = { ...details }
   const changes = Object.entries(after).map(
-    ([name, value]) => `${DETAILS[name] ?? name} from ${textOf(before[name])} to ${textOf(value)}`,
+    ([name, value]) =>
+      `${DETAILS[name] ?? name} from ${settingOf(name, before[name])} to ${settingOf(name, value)}`,
   )
   return [...changes, ...Object.entries(others).map(([name, value]) => saidOf(name, value))].join('; ')
 }
@@ -111,6 +114,8 @@ function saidOf(name: string, value: unknown): string {
   }
 }
 
+const settingOf = (name: string, value: unknown) =>
+  name.endsWith('Seconds') ? (typeof value === 'number' ? durationOf(value) : 'default') : textOf(value)
 const textOf = (value: unknown) => [value ?? []].flat().join(', ') || 'none'
 /** Leaves out methods that the others imply, such as `mfa` or `user`. */
 const methodsOf = (value: unknown) =>

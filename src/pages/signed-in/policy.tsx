@@ -4,7 +4,7 @@ import { call } from '../api.ts'
 import { Form } from '../form.tsx'
 import { LIST, LOCALE } from '../parts.tsx'
 import { reading, useRead, Waiting } from '../queries.tsx'
-import type { Security, Session } from '../routes.ts'
+import type { Body, Security, Session } from '../routes.ts'
 import type { Asked } from './dialog-button.tsx'
 import { Setting } from './setting.tsx'
 
@@ -73,10 +73,21 @@ export function PolicySetting({ session }: { session: Session }) {
   )
 }
 
+/** Saves settings that can refuse this session, so nothing is loaded again: its user would not see that they are saved. */
+export function useSaveSecurity() {
+  const client = useQueryClient()
+  return async (body: Body<'PATCH /auth/company/security'>): Promise<void> => {
+    const saved = await call('PATCH /auth/company/security', { body })
+    const { queryKey } = reading('GET /auth/company/security')
+    await client.cancelQueries({ queryKey })
+    client.setQueryData(queryKey, saved)
+  }
+}
+
 /** Says what a stricter or less strict policy does before it is saved. */
 function PolicyForm({ security, session, ...form }: Asked & { security: Security; session: Session }) {
   const { secondFactor: current, concerned } = security
-  const client = useQueryClient()
+  const saveSecurity = useSaveSecurity()
   const own = useRead('GET /auth/second-factors')
   const [chosen, setChosen] = useState(current)
   const isWithout = own.data?.secondFactors.length === 0
@@ -85,11 +96,7 @@ function PolicyForm({ security, session, ...form }: Asked & { security: Security
 
   async function save(): Promise<string> {
     if (chosen === current) return 'No changes to save.'
-    const saved = await call('PATCH /auth/company/security', { body: { secondFactor: chosen } })
-    const { queryKey } = reading('GET /auth/company/security')
-    await client.cancelQueries({ queryKey })
-    // Not loaded again: the policy may now refuse this session, and its user would not see that it is saved.
-    client.setQueryData(queryKey, saved)
+    await saveSecurity({ secondFactor: chosen })
     return "Saved. It takes effect immediately, and we've emailed your admins."
   }
 
