@@ -84,6 +84,21 @@ export const WORK: Record<string, Work> = {
     await here.ask('GET /auth/session', { by }, '401 session_ended')
   },
 
+  // The earlier release ignores them.
+  async 'a session of a company with session limits'(here, there, { admin, connection }) {
+    const limit = (seconds: number | null) =>
+      connection.query(
+        'update companies set session_idle_seconds = $2, session_max_age_seconds = $2 where company_id = $1',
+        [admin.companyId, seconds],
+      )
+    await limit(3600)
+    const [by, cookie] = [await signIn(here, admin), await signIn(here, admin, COOKIE_MODE)]
+    const next = await refresh(here, await refresh(there, by))
+    for (const use of [next, cookie]) await there.ask('GET /auth/session', { by: use })
+    await limit(null)
+    await there.ask('POST /auth/logout', { by: next }, '204')
+  },
+
   async 'a recent authentication with tokens'(here, there, { admin, connection }) {
     const invite = (side: Side, by: Reply, expected: string) =>
       side.ask('POST /auth/invitations', { by, json: { email: newEmail(), role: 'viewer' } }, expected)
