@@ -91,7 +91,14 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
       if (!found.lastUsedAt || found.lastUsedAt < hour)
         await repository.storeLastUse(db, found.companyId, found, hour)
       const at = new Date(now)
-      const times = { createdAt: at, issuedAt: at, expiresAt: at, maxExpiresAt: at, provenAt: null }
+      const times = {
+        createdAt: at,
+        issuedAt: at,
+        expiresAt: at,
+        maxExpiresAt: at,
+        endsAt: at,
+        provenAt: null,
+      }
       return {
         ...found,
         ...times,
