@@ -5,14 +5,15 @@ import type { AuditEntry } from './entry.ts'
 /** Entries are written in the statement that they record. A trigger stores IP addresses and emails apart. */
 
 const insertInto = sql`insert into audit_events
-  (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address,
-   details)`
+  (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address, details, feed_position)`
+/** The column's default would work out the same for each row. */
+const position = sql`(select next_feed_position())`
 
 function auditValues(companyId: string, entry: AuditEntry) {
   const { auditId, occurredAt, action, outcome, actor } = entry
   const { subject = null, sessionId = null, ipAddress = null, details } = entry
   return sql`${companyId}, ${auditId}, ${occurredAt}, ${action}, ${outcome}, ${actor}, ${subject}, ${sessionId},
-    ${ipAddress}, ${details === undefined ? null : JSON.stringify(details)}`
+    ${ipAddress}, ${details === undefined ? null : JSON.stringify(details)}, ${position}`
 }
 
 export function auditOne(companyId: string, entry: AuditEntry) {
@@ -33,7 +34,7 @@ export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
   const { details = sql`null` } = entry
   return sql`${insertInto}
     select ${companyId}, ${auditId}, ${occurredAt}, ${action}, ${outcome}, ${actor}, null, ${sessionId},
-      ${ipAddress}, ${details}
+      ${ipAddress}, ${details}, ${position}
     from ${source}`
 }
 
