@@ -8,10 +8,10 @@ import { abortOnInterrupt, readArgs, runMain, UsageError } from './kit/command.t
  * The cluster: production on one computer, from the files in deploy/. Each file imports only files above it:
  *
  *   programs.ts      Debian packages          network.ts        a network for each machine
- *   supervise.ts     restarts programs        machine.ts        etcd, Patroni, Postgres
- *   database.ts      three machines           instance.ts       the service, its proxies
- *   control.ts       from other terminals     open-cluster.ts   all of it
- *   commands.ts      faults and repairs
+ *   supervise.ts     restarts programs        certificates.ts   TLS between machines
+ *   machine.ts       etcd, Patroni, Postgres  database.ts       three machines
+ *   instance.ts      the service, its proxies control.ts        from other terminals
+ *   open-cluster.ts  all of it                commands.ts       faults and repairs
  */
 
 const USAGE = `Usage: npm run cluster                Starts production on one computer until Ctrl+C, and leaves nothing behind
@@ -59,7 +59,7 @@ async function start(signal: AbortSignal, cleanup: AsyncDisposableStack): Promis
   const company = await cluster.admin('company', 'create', ...acme)
   console.log(`\n${await describe(cluster)}\n\n${company}\nFiles and logs: ${cluster.folder}`)
   console.log('For operator commands, pg_dump, and psql, on the current primary:\n')
-  for (const [name, value] of Object.entries(cluster.operator)) console.log(`  export ${name}=${value}`)
+  for (const [name, value] of Object.entries(cluster.operator)) console.log(`  export ${name}='${value}'`)
   console.log('\nIn a second terminal, try: npm run cluster -- kill leader. Ctrl+C stops everything.')
   await once(signal, 'abort')
 }

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { request } from 'undici'
+import { Agent, type Dispatcher, request } from 'undici'
 import { UsageError } from '../kit/command.ts'
 import { runProgram } from '../kit/run-program.ts'
 import { type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
@@ -44,11 +45,14 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
   const machines: Machine[] = []
   for (const n of MACHINES) machines.push(await openMachine(n, { folder, programs, secrets }, cleanup))
   for (const machine of machines) await machine.heal()
+  const caFile = join(folder, 'ca.pem')
+  const dispatcher = new Agent({ connect: { ca: await readFile(caFile) } })
+  cleanup.defer(() => dispatcher.destroy())
 
   /** From Patroni; empty if no machine responds. */
   async function members(): Promise<Member[]> {
     for (const n of MACHINES) {
-      const answer = await getJson(`${patroniOf(n)}/cluster`).catch(() => null)
+      const answer = await getJson(`${patroniOf(n)}/cluster`, dispatcher).catch(() => null)
       if (Members.Check(answer)) return answer.members
     }
     return []
@@ -67,6 +71,8 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
   }
 
   return {
+    /** The certificate of the CA that issues those of all machines. */
+    caFile,
     machines,
     members,
     primary,
@@ -77,7 +83,7 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
       const leader = leaderOf(running)
       if (!leader || roles.join() !== 'leader,replica,sync_standby') return false
       // An old primary runs before Patroni rewinds it. If a second machine fails until then, Patroni cannot.
-      const answer = await getJson(`${patroniOf(leader)}/patroni`).catch(() => null)
+      const answer = await getJson(`${patroniOf(leader)}/patroni`, dispatcher).catch(() => null)
       const streaming = Primary.Check(answer)
         ? answer.replication.filter(({ state }) => state === 'streaming').map((one) => one.application_name)
         : []
@@ -87,6 +93,7 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
       for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(POLL_MS)) {
         const leader = await primary()
         const { statusCode, body } = await request(`${patroniOf(leader)}/switchover`, {
+          dispatcher,
           method: 'POST',
           headers: { authorization: `Basic ${Buffer.from(`patroni:${secrets.restApi}`).toString('base64')}` },
           body: JSON.stringify({ leader: nameOf(leader) }),
@@ -103,6 +110,8 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
       const psql = [join(programs, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
       await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
         PGPASSWORD: secrets.superuser,
+        PGSSLMODE: 'verify-full',
+        PGSSLROOTCERT: caFile,
         OWNER_PASSWORD: owner,
         SERVICE_PASSWORD: service,
         OPERATOR_PASSWORD: operator,
@@ -111,8 +120,9 @@ export async function openDatabase(programs: string, folder: string, cleanup: As
   }
 }
 
-export async function getJson(url: string): Promise<unknown> {
-  const { statusCode, body } = await request(url, { signal: AbortSignal.timeout(PROBE_MS) })
+export async function getJson(url: string, dispatcher?: Dispatcher): Promise<unknown> {
+  const signal = AbortSignal.timeout(PROBE_MS)
+  const { statusCode, body } = await request(url, { signal, ...(dispatcher && { dispatcher }) })
   const text = await body.text()
   if (statusCode !== 200) throw new Error(`${url} returned ${statusCode}`)
   return JSON.parse(text)

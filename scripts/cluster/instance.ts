@@ -1,7 +1,9 @@
+import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInstance, type Instance } from '../kit/instance.ts'
+import { issueCertificate } from './certificates.ts'
 import { postgresOf } from './machine.ts'
-import { MACHINES } from './network.ts'
+import { INSTANCES, instanceAddress, MACHINES } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'
 
 export interface ClusterInstance extends Instance {
@@ -46,16 +48,44 @@ export async function openInstance(
   }
 }
 
-export const databaseAddress = (n: number) => `${HOST}:${portsOf(n).database}`
+export const databasePort = (n: number) => portsOf(n).database
 
-export function openDatabaseProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
+/** Beside an instance. */
+export async function openDatabaseProxy(
+  n: number,
+  folder: string,
+  cleanup: AsyncDisposableStack,
+): Promise<Supervised> {
+  const ports = portsOf(n)
   const databases = MACHINES.map((machine) => [`POSTGRES_${machine}`, postgresOf(machine)])
-  const env = { DATABASE_BIND: databaseAddress(n), RUN_AS: 'haproxy', ...Object.fromEntries(databases) }
+  const env = {
+    DATABASE_BIND: `${HOST}:${ports.database}`,
+    ...Object.fromEntries(databases),
+    MACHINE: instanceAddress(n),
+    PORT: String(ports.http),
+    OPS_PORT: String(ports.ops),
+    PLATFORM_PORT: String(ports.platform),
+    TLS_FOLDER: await issueCertificate(folder, `instance-${n}`, [instanceAddress(n), 'gatehouse']),
+    RUN_AS: 'haproxy',
+  }
   return openProxy('haproxy-database.cfg', env, join(folder, `database-proxy-${n}.log`), cleanup)
 }
 
 /** Each public proxy has its own address. Clients try both. */
-export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
+export async function openPublicProxy(
+  n: number,
+  folder: string,
+  cleanup: AsyncDisposableStack,
+): Promise<Supervised> {
+  const own = await issueCertificate(folder, `proxy-${n}`, [])
+  const instances = INSTANCES.map((each) => {
+    const [address, ports] = [instanceAddress(each), portsOf(each)]
+    return {
+      [`INSTANCE_${each}`]: `${address}:${ports.http}`,
+      [`INSTANCE_${each}_OPS`]: `${address}:${ports.ops}`,
+      [`INSTANCE_${each}_PLATFORM`]: `${address}:${ports.platform}`,
+    }
+  })
   const env = {
     RUN_AS: 'haproxy',
     PUBLIC_BIND: publicAddress(n),
@@ -63,14 +93,17 @@ export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposa
     PLATFORM_BIND: platformAddress(n),
     MAX_CONNECTIONS: '1000',
     STRANGERS_CONNECTIONS: '900',
-    INSTANCE_1: `${HOST}:${portsOf(1).http}`,
-    INSTANCE_1_OPS: `${HOST}:${portsOf(1).ops}`,
-    INSTANCE_1_PLATFORM: `${HOST}:${portsOf(1).platform}`,
-    INSTANCE_2: `${HOST}:${portsOf(2).http}`,
-    INSTANCE_2_OPS: `${HOST}:${portsOf(2).ops}`,
-    INSTANCE_2_PLATFORM: `${HOST}:${portsOf(2).platform}`,
+    INSTANCE_TLS: await readInstanceTls(own),
+    ...Object.assign({}, ...instances),
   }
   return openProxy('haproxy.cfg', env, join(folder, `public-proxy-${n}.log`), cleanup)
+}
+
+/** The options that haproxy.cfg suggests for instances on other machines. `own`: the folder of the proxy's certificate. */
+export async function readInstanceTls(own: string): Promise<string> {
+  const file = await readFile(join(DEPLOY, 'haproxy.cfg'), 'utf8')
+  const [, options = ''] = /^ *# (ssl verify required .*)$/m.exec(file) ?? []
+  return options.replaceAll('/etc/ssl/gatehouse', own)
 }
 
 function openProxy(

@@ -1,7 +1,8 @@
-import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { readProc, sendSignal } from '../kit/processes.ts'
 import { runProgram } from '../kit/run-program.ts'
+import { issueCertificate } from './certificates.ts'
 import {
   addressOf,
   cutOff,
@@ -23,15 +24,25 @@ interface Secrets {
 }
 
 const DEPLOY = resolve(import.meta.dirname, '../../deploy')
-const PORTS = { postgres: 5432, patroni: 8008, etcd: 2379, peer: 2380 }
+export const PORTS = { postgres: 5432, patroni: 8008, etcd: 2379, peer: 2380 }
 
 export const nameOf = (n: number) => `machine-${n}`
 export const postgresOf = (n: number) => `${addressOf(n)}:${PORTS.postgres}`
-export const patroniOf = (n: number) => `http://${addressOf(n)}:${PORTS.patroni}`
+export const patroniOf = (n: number) => `https://${addressOf(n)}:${PORTS.patroni}`
 
-/** The variables of a file in deploy/, in which `own` replaces the examples. */
-async function environment(file: string, own: Record<string, string>): Promise<Record<string, string>> {
-  const lines = (await readFile(join(DEPLOY, file), 'utf8')).split('\n')
+/** A file in deploy/. A machine's certificate is in its home. */
+async function readShipped(file: string, home: string): Promise<string> {
+  const text = await readFile(join(DEPLOY, file), 'utf8')
+  return text.replaceAll('/etc/ssl/gatehouse', home)
+}
+
+/** The variables of a shipped file, in which `own` replaces the examples. */
+async function environment(
+  file: string,
+  home: string,
+  own: Record<string, string>,
+): Promise<Record<string, string>> {
+  const lines = (await readShipped(file, home)).split('\n')
   const shipped = lines.filter((line) => /^[A-Z]/.test(line)).map((line) => line.split(/=(.*)/s).slice(0, 2))
   const all: Record<string, string> = { ...Object.fromEntries(shipped), ...own }
   const forgotten = Object.keys(all).filter((name) => /10\.0\.0\.|…/.test(all[name] ?? ''))
@@ -46,11 +57,12 @@ export async function openMachine(
   cleanup: AsyncDisposableStack,
 ) {
   const name = nameOf(n)
-  const home = join(folder, name)
+  // Instances reach each database at localhost.
+  const home = await issueCertificate(folder, name, [addressOf(n), 'localhost'])
   // Patroni reads its files in the order of names.
   const config = join(home, 'config')
   await mkdir(config, { recursive: true })
-  await copyFile(join(DEPLOY, 'patroni.yaml'), join(config, '1-shipped.yaml'))
+  await writeFile(join(config, '1-shipped.yaml'), await readShipped('patroni.yaml', home))
   // Three machines on one computer must not share these.
   const apart = {
     watchdog: { mode: 'off' },
@@ -58,13 +70,14 @@ export async function openMachine(
   }
   await writeFile(join(config, '2-cluster.yaml'), JSON.stringify(apart))
   await runProgram(['chown', '-R', 'postgres:postgres', home])
+  await runProgram(['chown', 'root:ssl-cert', join(home, 'machine.pem')])
   await chmod(home, 0o700)
 
-  const url = (port: number, machine = n) => `http://${addressOf(machine)}:${port}`
+  const url = (port: number, machine = n) => `https://${addressOf(machine)}:${port}`
   const etcd = supervise(
     {
       command: onMachine(n, ['/usr/bin/etcd']),
-      env: await environment('etcd.env', {
+      env: await environment('etcd.env', home, {
         ETCD_NAME: name,
         ETCD_DATA_DIR: join(home, 'etcd'),
         ETCD_INITIAL_CLUSTER: MACHINES.map((each) => `${nameOf(each)}=${url(PORTS.peer, each)}`).join(),
@@ -72,6 +85,7 @@ export async function openMachine(
         ETCD_INITIAL_ADVERTISE_PEER_URLS: url(PORTS.peer),
         ETCD_LISTEN_CLIENT_URLS: url(PORTS.etcd),
         ETCD_ADVERTISE_CLIENT_URLS: url(PORTS.etcd),
+        ETCDCTL_ENDPOINTS: url(PORTS.etcd),
         ETCD_LOG_LEVEL: 'error',
       }),
       logFile: join(folder, `${name}-etcd.log`),
@@ -81,7 +95,7 @@ export async function openMachine(
   const patroni = supervise(
     {
       command: onMachine(n, ['/usr/bin/patroni', config]),
-      env: await environment('patroni.env', {
+      env: await environment('patroni.env', home, {
         HOME: home,
         PATRONI_NAME: name,
         PATRONI_ETCD_HOSTS: MACHINES.map((each) => `${addressOf(each)}:${PORTS.etcd}`).join(),

@@ -7,22 +7,29 @@ import { runProgram } from '../kit/run-program.ts'
  */
 
 export const MACHINES = [1, 2, 3] as const
+export const INSTANCES = [1, 2] as const
 
 const BRIDGE = 'gatehouse'
 const SUBNET = '10.213.87'
 
 export const addressOf = (n: number) => `${SUBNET}.${n}`
+/** The address of an instance's machine, which the cluster's own computer stands for. */
+export const instanceAddress = (n: number) => `${SUBNET}.${100 + n}`
 const namespaceOf = (n: number) => `gatehouse-${n}`
 const linkOf = (n: number) => `gatehouse-${n}`
 
 const ip = (...args: string[]) => runProgram(['ip', ...args])
+
+/** Traffic between machines, including instances. */
+export const MACHINES_NETWORK = `${SUBNET}.0/24`
 
 /** Removes what a killed cluster left first. */
 export async function openNetworks(cleanup: AsyncDisposableStack): Promise<void> {
   await closeNetworks()
   cleanup.defer(closeNetworks)
   await ip('link', 'add', BRIDGE, 'type', 'bridge')
-  await ip('addr', 'add', `${SUBNET}.254/24`, 'dev', BRIDGE)
+  for (const address of [`${SUBNET}.254`, ...INSTANCES.map(instanceAddress)])
+    await ip('addr', 'add', `${address}/24`, 'dev', BRIDGE)
   await ip('link', 'set', BRIDGE, 'up')
   for (const n of MACHINES) {
     const [namespace, link] = [namespaceOf(n), linkOf(n)]

@@ -10,14 +10,14 @@ import { openControl } from './control.ts'
 import { getJson, newPassword, openDatabase } from './database.ts'
 import {
   type ClusterInstance,
-  databaseAddress,
+  databasePort,
   openDatabaseProxy,
   openInstance,
   openPublicProxy,
   platformAddress,
   publicAddress,
 } from './instance.ts'
-import { openNetworks } from './network.ts'
+import { INSTANCES, openNetworks } from './network.ts'
 import { findPrograms } from './programs.ts'
 
 export type Cluster = Awaited<ReturnType<typeof openCluster>>
@@ -63,16 +63,18 @@ export async function openCluster(
   await database.createRoles(passwords)
 
   say('Starting two instances, their proxies, and two public proxies …')
-  const databaseProxies = [1, 2].map((n) => openDatabaseProxy(n, folder, cleanup))
+  const databaseProxies = await Promise.all(INSTANCES.map((n) => openDatabaseProxy(n, folder, cleanup)))
+  const { caFile } = database
   const urlFor = (user: string, password: string, n: number) =>
-    `postgres://${user}:${password}@${databaseAddress(n)}/gatehouse`
-  const [PGHOST = '', PGPORT = ''] = databaseAddress(1).split(':')
+    `postgres://${user}:${password}@localhost:${databasePort(n)}/gatehouse?sslmode=verify-full&sslrootcert=${caFile}`
   const operator = {
     DATABASE_URL: urlFor('gatehouse_operator', passwords.operator, 1),
     MASTER_KEYS: `cluster:${randomBytes(32).toString('base64')}`,
     PUBLIC_URL: `http://${publicAddress(1)}`,
-    PGHOST,
-    PGPORT,
+    PGHOST: 'localhost',
+    PGPORT: String(databasePort(1)),
+    PGSSLMODE: 'verify-full',
+    PGSSLROOTCERT: caFile,
     PGUSER: 'gatehouse_owner',
     PGPASSWORD: passwords.owner,
     PGDATABASE: 'gatehouse',
@@ -98,7 +100,7 @@ export async function openCluster(
     return openInstance(n, { folder, variables }, cleanup)
   }
   const instances = await Promise.all([openOne(1), openOne(2)])
-  const publicProxies = [1, 2].map((n) => openPublicProxy(n, folder, cleanup))
+  const publicProxies = await Promise.all(INSTANCES.map((n) => openPublicProxy(n, folder, cleanup)))
 
   const isReady = ({ opsUrl }: ClusterInstance) => succeeds(() => getJson(`${opsUrl}/readyz`))
   return {

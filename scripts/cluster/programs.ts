@@ -7,7 +7,9 @@ const NEEDED: Record<string, string> = {
   '/usr/bin/patroni': 'patroni',
   '/usr/bin/etcd': 'etcd-server',
   '/usr/lib/python3/dist-packages/etcd': 'python3-etcd',
+  '/usr/lib/python3/dist-packages/idna': 'python3-idna',
   '/usr/lib/postgresql/*/bin/postgres': 'postgresql',
+  '/usr/bin/openssl': 'openssl',
   '/usr/bin/setpriv': 'util-linux',
   '/usr/sbin/ip': 'iproute2',
 }
