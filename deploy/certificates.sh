@@ -22,7 +22,7 @@ for each; do
   esac
 done
 
-# The machine's system-wide openssl.cnf would add extensions.
+# The system's openssl.cnf would add extensions.
 issue() {
   openssl req -x509 -config /dev/null -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "$@"
 }
