@@ -9,7 +9,7 @@ import { pagesPlugin } from './http/pages.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
 import { watchRoutes } from './ingest/watch-routes.ts'
-import { accountLinkRoutes, accountRoutes } from './member/account-routes.ts'
+import { accountLinkRoutes, accountRoutes, ownDataRoutes } from './member/account-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { companyRoutes, memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
@@ -84,6 +84,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           await enrolled.register(enrolmentGuard)
           await enrolled.register(ownSessionRoutes, { context })
           await enrolled.register(accountRoutes, { context })
+          await enrolled.register(ownDataRoutes, { context })
           // The user also has a permission. The last one requires recent authentication, too.
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })

@@ -28,16 +28,29 @@ export async function* exportTrail(
   format: Format,
 ): AsyncGenerator<string> {
   const { header, write } = WRITERS[format]
+  let head = header
+  for await (const entries of readPages(db, companyId, filter)) {
+    const names = await findNames(db, companyId, entries).catch(throwOverloaded)
+    // After the first read: until then, the client can get a problem instead.
+    if (head) yield head
+    head = ''
+    const nameOf = (id: string | null) => (id !== null && names[id]) || null
+    for (const entry of entries)
+      yield write({ ...toReply(entry), actorName: nameOf(entry.actor), subjectName: nameOf(entry.subject) })
+  }
+}
+
+/** At least one page, which can be empty. */
+export async function* readPages(
+  db: Executor,
+  companyId: string,
+  filter: Filter,
+): AsyncGenerator<TrailEntry[]> {
   let after: Position | undefined
   do {
     const page = { ...filter, after, max: ROWS }
     const entries = await listTrail(db, companyId, page).catch(throwOverloaded)
-    const names = await findNames(db, companyId, entries).catch(throwOverloaded)
-    // After the first read: until then, the client can get a problem instead.
-    if (header && !after) yield header
-    const nameOf = (id: string | null) => (id !== null && names[id]) || null
-    for (const entry of entries)
-      yield write({ ...toReply(entry), actorName: nameOf(entry.actor), subjectName: nameOf(entry.subject) })
+    yield entries
     const last = entries[ROWS - 1]
     after = last && { time: last.occurredAt, id: last.id }
   } while (after)

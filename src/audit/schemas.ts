@@ -71,7 +71,7 @@ const count = (description: string, example: number) => field(Type.Integer(), de
 const orNull = (description: string, example: string) =>
   Type.Union([Type.String(), Type.Null()], { description, examples: [example] })
 
-const Entry = object('AuditEntry', 'Audit entry', {
+export const AuditEntry = object('AuditEntry', 'Audit entry', {
   id: field(Uuid, 'ID of the entry'),
   occurredAt: field(Time, 'Time of the action; for summed sign-ins, their minute'),
   action: field(Type.String(), 'Action; the introduction lists all of them', 'user_role'),
@@ -99,7 +99,7 @@ const Entry = object('AuditEntry', 'Audit entry', {
 })
 
 const ExportedEntry = object('ExportedAuditEntry', 'Audit entry with names', {
-  ...Entry.properties,
+  ...AuditEntry.properties,
   actorName: orNull('Name of the actor, if it is a member', 'Ada Lovelace'),
   subjectName: orNull('Name of the subject, if it is a member', 'Bob'),
 })
@@ -115,7 +115,7 @@ export const CsvLines = Type.Unsafe<Readable>(
 )
 
 export const AuditReply = object('AuditReply', 'Page of audit entries', {
-  entries: Type.Array(Entry, { description: 'Entries, newest first' }),
+  entries: Type.Array(AuditEntry, { description: 'Entries, newest first' }),
   names: field(Type.Record(Type.String(), Type.String()), 'Names of the members in these entries, by ID', {
     [ID]: 'Ada Lovelace',
   }),
@@ -145,7 +145,7 @@ export const AuditFeedQuery = Type.Object(
 )
 
 export const AuditFeedReply = object('AuditFeedReply', 'Page of the audit feed', {
-  entries: Type.Array(Entry, { description: 'Entries, oldest first' }),
+  entries: Type.Array(AuditEntry, { description: 'Entries, oldest first' }),
   next: Type.Union([Type.String(), Type.Null()], {
     description: '`after` of the next page; null until there is an entry',
     examples: [CURSOR],

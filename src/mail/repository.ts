@@ -117,7 +117,7 @@ export async function readBacklogAcrossCompanies(db: Executor) {
 }
 
 /** The email may have been a different member's. Emails about that member name them. */
-const isMailOf = ({ userId, email }: { userId: string; email: string }) =>
+export const isMailOf = ({ userId, email }: { userId: string; email: string }) =>
   sql`coalesce(facts ->> 'userId' = ${userId}, recipient = ${email})`
 
 /** Call it first in a transaction, so that no token appears, and `deleteNoticesTo` once the user is locked. */

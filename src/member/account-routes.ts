@@ -1,10 +1,13 @@
+import { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
+import { Problem } from '../errors.ts'
 import type { Context } from '../http/context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { receivedOf } from '../limits/client.ts'
 import { actorOf } from '../session/acts.ts'
+import { clearSessionCookie, requireSameSite } from '../session/credential.ts'
 import { requireRecentAuthentication } from '../session/session.ts'
 import {
   changeOwnName,
@@ -16,6 +19,9 @@ import {
   undo,
   withdrawEmailChange,
 } from './account.ts'
+import { deleteOwnAccount, exportOwnData } from './own-data.ts'
+import { MAX_EXPORTED } from './own-data-repository.ts'
+import { OwnDataReply } from './own-data-schemas.ts'
 import * as schemas from './schemas.ts'
 
 const operation = operationsOf('account')
@@ -104,6 +110,66 @@ const account: Routes<Context> = async (app, { context }) => {
   )
 }
 
+const ownData: Routes<Context> = async (app, { context }) => {
+  const exporting = new Set<string>()
+  app.get(
+    '/auth/account/export',
+    operation({
+      operationId: 'exportAccount',
+      summary: 'Export your data',
+      description: `Returns everything that the service stores about you, without secrets and without other people's data, except the emails that you invited. It has all audit entries by or about you, and at most ${MAX_EXPORTED.toLocaleString('en')} of everything else. Requires recent authentication. One export per user at a time.`,
+      response: responses({ 200: OwnDataReply }, 'reauthentication_required'),
+    }),
+    async (request, reply) => {
+      // It reads much, so pages of other sites must not send it with a cookie.
+      if (request.headers.authorization === undefined) requireSameSite(request, context.config)
+      const actor = actorOf(request, context)
+      requireRecentAuthentication(request, actor.now)
+      const { userId } = actor.session
+      if (exporting.has(userId)) throw alreadyExporting()
+      exporting.add(userId)
+      const done = () => exporting.delete(userId)
+      const data = await exportOwnData(context, actor).catch((error) => {
+        done()
+        throw error
+      })
+      reply
+        .type('application/json; charset=utf-8')
+        .header('content-disposition', 'attachment; filename="account.json"')
+      return reply.send(Readable.from(data).once('close', done))
+    },
+  )
+
+  app.delete(
+    '/auth/account',
+    operation({
+      operationId: 'deleteAccount',
+      summary: 'Delete your account',
+      description:
+        'Permanently deletes your name, email, password, and second factors, and ends all your sessions. Only the ID remains, in the audit trail. The last active admin cannot do it, and service accounts cannot either. Requires recent authentication.',
+      response: responses(
+        { 204: Type.Null() },
+        'reauthentication_required',
+        'permission_denied',
+        'last_admin',
+      ),
+    }),
+    async (request, reply) => {
+      const actor = actorOf(request, context)
+      requireRecentAuthentication(request, actor.now)
+      await deleteOwnAccount(context, actor)
+      if (actor.session.kind === 'cookie') clearSessionCookie(reply)
+      reply.code(204)
+      return null
+    },
+  )
+}
+
+function alreadyExporting(): Problem {
+  const detail = 'You already have an export in progress. Retry when it has finished.'
+  return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
+}
+
 /** Emailed links that confirm or undo a change. They work without signing in. */
 const links: Routes<Context> = async (app, { context }) => {
   app.post(
@@ -158,5 +224,6 @@ const links: Routes<Context> = async (app, { context }) => {
   )
 }
 
+export const ownDataRoutes = scopedRoutes(ownData, 'own-data-routes', ['session-guard', 'enrolment-guard'])
 export const accountRoutes = scopedRoutes(account, 'account-routes', ['session-guard', 'enrolment-guard'])
 export const accountLinkRoutes = scopedRoutes(links, 'account-link-routes', ['public-guard'])

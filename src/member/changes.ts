@@ -56,27 +56,30 @@ interface Change {
   memberId: string
   /** The member stops being an active admin. */
   endsAdmin?: boolean
+  /** The actor is the member, and needs no permission. */
+  isOwn?: boolean
   /** `remove` deletes emails and links to `email`. Its locks come before users. */
   links?: { email: string; remove(tx: Tx, companyId: string, email: string): Promise<void> }
 }
 
 /**
- * Locks the member before `work`. With `endsAdmin`, one more admin must exist: for users, that is the actor.
+ * Locks the member before `work`. With `endsAdmin`, one more admin must exist: that is the actor, if it is a different user.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function onMember<Result>(
   context: ActContext,
   actor: Actor | Operator,
-  { memberId, endsAdmin = false, links }: Change,
+  { memberId, endsAdmin = false, isOwn = false, links }: Change,
   work: (act: Act, member: Member) => Promise<Result>,
 ): Promise<Result> {
   const session = 'session' in actor ? actor.session : null
   const lock = async (tx: Tx, companyId: string) => {
     await links?.remove(tx, companyId, links.email)
-    if (!session && endsAdmin) await requireOtherAdmin(tx, companyId, memberId)
+    if ((!session || isOwn) && endsAdmin) await requireOtherAdmin(tx, companyId, memberId)
     return await lockActorAndMember(tx, companyId, session?.userId ?? memberId, memberId)
   }
-  return await perform(context, actor, { permission: 'members:manage', lock }, async (act, member) => {
+  const permission = isOwn ? null : 'members:manage'
+  return await perform(context, actor, { permission, lock }, async (act, member) => {
     if (!member) throw session ? noSuchMember() : noSuchUser()
     // The email changed after it was read.
     if (links && links.email !== member.email) await links.remove(act.tx, act.companyId, member.email)
@@ -127,7 +130,8 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
     await deleteMailsTo(tx, companyId, { userId, email })
     await deleteTokensOf(tx, companyId, { userId, email })
   }
-  const change = { memberId: userId, endsAdmin: true, links: { email, remove } }
+  const isOwn = 'session' in actor && actor.session.userId === userId
+  const change = { memberId: userId, endsAdmin: true, isOwn, links: { email, remove } }
   await onMember(context, actor, change, async ({ tx, companyId, audit }, { email }) => {
     await deleteFactorsOf(tx, companyId, userId)
     await deleteServicePasswords(tx, companyId, userId)

@@ -52,10 +52,10 @@ async function sendExample(path: string, method: string, operation: Operation): 
 
 /** Uses a new session, because examples end sessions. */
 async function tokenFor({ operationId }: Operation, example: string): Promise<string> {
-  // Adds an admin only if the example names the password, because all other admins get an email about each new one.
-  const namesPassword = example.includes(password)
+  // Adds an admin only if the example names the password or deletes the account, because all other admins get an email about it.
+  const isNew = example.includes(password) || operationId === 'deleteAccount'
   const signedIn = await service.loginAs(
-    namesPassword ? await service.addUser(company, 'admin', { password }) : company,
+    isNew ? await service.addUser(company, 'admin', { password }) : company,
   )
   return operationId === 'refresh' ? signedIn.refreshToken : signedIn.accessToken
 }
