@@ -160,13 +160,13 @@ async function isSignedIn({ reason }: ApiError): Promise<boolean> {
 const wait = () => new Promise((resolve) => setTimeout(resolve, RETRY_MS))
 
 /** Fetches with the session cookie, then saves the response as a file. @throws ApiError */
-export async function download(
-  query: Loose<Query<'GET /auth/audit'>>,
-  accept: string,
+export async function download<Name extends keyof Routes>(
   name: string,
+  route: Name,
+  ...[options]: Arguments<Name>
 ): Promise<void> {
-  const headers = { ...nameShown(), accept }
-  const answer = await carryOut('GET /auth/audit', { query, headers, patienceMs: DOWNLOAD_MS })
+  const headers = { ...nameShown(), ...options?.headers }
+  const answer = await carryOut(route, { ...options, headers, patienceMs: DOWNLOAD_MS })
   saveFile(await answer.blob().catch(failOffline), name)
 }
 

@@ -47,6 +47,8 @@ export interface Routes {
   'POST /auth/reauthenticate': Route<typeof signIn.ChallengeReply | null, typeof signIn.ReauthenticateBody>
   'POST /auth/reauthenticate/passkey/options': Route<typeof signIn.PasskeyChallengeReply>
   'PATCH /auth/account': Route<typeof member.AccountReply, typeof member.AccountBody>
+  'DELETE /auth/account': Route<null>
+  'GET /auth/account/export': Route<null>
   'GET /auth/email/change': Route<typeof member.EmailChangeReply>
   'POST /auth/email/change': Route<null, typeof member.EmailChangeBody>
   'DELETE /auth/email/change': Route<null>

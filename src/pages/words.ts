@@ -15,7 +15,7 @@ export const ENDED: Record<EndReason, string> = {
   password_reset: 'Your password was reset. Sign in with the new one.',
   superseded: 'This session was ended because you have too many active sessions. Sign in again.',
   user_disabled: 'Your account is disabled. Contact an admin of your company.',
-  user_deleted: 'Your account was deleted. Contact an admin of your company.',
+  user_deleted: "Your account was deleted. If you didn't do this, contact an admin of your company.",
   company_suspended: `Your company is suspended. Contact ${ADMIN}.`,
   ended_by_user:
     'You ended this session from a different one, or changed your second factors there. Sign in again.',

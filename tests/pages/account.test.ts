@@ -152,6 +152,33 @@ test('users end one or all other sessions, which then show it (ASVS 7.4.5, 7.5.2
   for (const { accessToken: token } of others) expect((await service.getSession({ token })).status).toBe(401)
 })
 
+test('users download what is stored about them, and delete their account (ASVS 14.2.7)', async () => {
+  const { admin, page } = await openAdmin()
+  await go(page, 'Account')
+  const button = page.getByRole('button', { name: 'Download your data' })
+  service.clock.advance(16 * 60)
+  await button.click()
+  const download = page.waitForEvent('download')
+  await submit(page.getByRole('dialog'), { Password: PASSWORD }, 'Continue')
+  const file = await download
+  expect(file.suggestedFilename()).toBe('account.json')
+  const data = JSON.parse((await (await file.createReadStream()).toArray()).join(''))
+  expect(data.account).toMatchObject({ id: admin.userId, email: admin.email })
+
+  const dialog = page.getByRole('dialog', { name: 'Delete account?' })
+  await press(page, 'Delete… account')
+  await say(dialog, 'The audit log stays.')
+  await press(dialog, 'Delete account')
+  await say(dialog, 'This would leave the company without an active admin.')
+  await press(dialog, 'Cancel')
+  await service.addUser(admin, 'admin')
+  await press(page, 'Delete… account')
+  await press(dialog, 'Delete account')
+  await heading(page, 'Sign in')
+  await say(page, 'Your account was deleted.')
+  expect((await service.login(admin)).status).toBe(401)
+})
+
 test('tabs follow a sign-out and a sign-in, and forget the previous company (ASVS 8.2.2)', async () => {
   const { admin, page, context } = await openAdmin()
   await go(page, 'Members')

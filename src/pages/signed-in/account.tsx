@@ -1,4 +1,4 @@
-import { call, nullIfGone } from '../api.ts'
+import { call, download, nullIfGone, session as shown } from '../api.ts'
 import { Field, NewPassword, Username } from '../form.tsx'
 import { Outcome, useChange } from '../outcome.tsx'
 import { Copied, LIST, Section, Time, Title } from '../parts.tsx'
@@ -85,7 +85,51 @@ export function Account({ session, onChanged, onRecovered }: PageProps) {
       </Section>
       <SecondFactorSection onRecovered={onRecovered} />
       <OwnSessionList />
+      <OwnData />
     </>
+  )
+}
+
+function OwnData() {
+  const saving = useChange()
+  return (
+    <Section
+      id="data"
+      title="Your data"
+      aside={
+        <button
+          type="button"
+          class="small"
+          aria-disabled={saving.isBusy}
+          onClick={() => saving.run(() => download('account.json', 'GET /auth/account/export'))}
+        >
+          Download<span class="hidden"> your data</span>
+        </button>
+      }
+    >
+      <p class="lead">Download everything that gatehouse stores about you, as JSON.</p>
+      <Outcome of={saving} />
+      <dl class="settings">
+        <Setting
+          label="Account"
+          act="Delete"
+          isDanger
+          value={<span class="quiet">Deletes your access and your personal data.</span>}
+          onSubmit={async () => {
+            await call('DELETE /auth/account')
+            shown.ended('user_deleted')
+            return ''
+          }}
+        >
+          <p>
+            Your name, email, password, and second factors are deleted, and all your sessions end. Open
+            invitations that you sent stop working.
+          </p>
+          <p>The audit log stays. It keeps what you did with your ID, but without your name.</p>
+          <p>This can't be undone.</p>
+        </Setting>
+      </dl>
+    </Section>
   )
 }
 

@@ -14,11 +14,11 @@ export function Activity({ session: { accessContext } }: { session: Session }) {
   const { pages, first, moreButton } = usePages('GET /auth/audit', { limit: 100, ...filter })
   const hasEntries = pages.some(({ entries }) => entries.length > 0)
   const saving = useChange()
-  function save(format: string, type: string): Promise<void> {
+  function save(format: string, accept: string): Promise<void> {
     const { companyHandle, companyId } = accessContext
     // Swedish dates are local, and written as in ISO 8601.
-    const name = `audit-${companyHandle ?? companyId}-${new Date().toLocaleDateString('sv')}`
-    return saving.run(() => download(filter, type, `${name}.${format.toLowerCase()}`))
+    const name = `audit-${companyHandle ?? companyId}-${new Date().toLocaleDateString('sv')}.${format.toLowerCase()}`
+    return saving.run(() => download(name, 'GET /auth/audit', { query: filter, headers: { accept } }))
   }
   return (
     <>
