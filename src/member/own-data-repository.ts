@@ -33,7 +33,7 @@ export async function readOwnRows(
     secondFactors: await list(sql`
       select factor_id as id, kind, name, created_at as "createdAt", confirmed_at as "confirmedAt",
         last_used_at as "lastUsedAt"
-      from second_factors where ${isOwn} order by factor_id`),
+      from second_factors where ${isOwn} order by factor_id desc`),
     recoveryCodes: recovery?.['codes'],
     servicePasswords: await list(sql`
       select hint, created_at as "createdAt", last_used_at as "lastUsedAt"

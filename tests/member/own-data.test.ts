@@ -4,7 +4,7 @@ import { listAudit, selectAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { expectProblem } from '../support/problem.ts'
 import { type Credential, useFactorService } from '../support/second-factors.ts'
-import { PASSWORD, type Person, times } from '../support/test-service.ts'
+import { countWaiting, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /** A user exports what is stored about them, or deletes their own account. */
 
@@ -114,6 +114,22 @@ describe('the export', () => {
     const { body } = await exportOf({ token: await tokenOf(person) })
     const changes = body.auditEntries.filter(({ action }: { action: string }) => action === 'name_change')
     expect(changes).toHaveLength(1_100)
+  })
+
+  test('runs once per user at a time', async () => {
+    const admin = await service.addCompany()
+    const [token, other] = [await tokenOf(admin), await tokenOf(await service.addUser(admin))]
+    const first = await db.transaction().execute(async (tx) => {
+      await sql`lock table audit_events in access exclusive mode`.execute(tx)
+      const running = exportOf({ token })
+      await expect.poll(() => countWaiting(db), { timeout: 50_000 }).toBeGreaterThan(0)
+      expectProblem(await exportOf({ token }), [429, 'rate_limited'])
+      return { running }
+    })
+    expect((await first.running).status).toBe(200)
+    expect((await call('/auth/account/export', { method: 'HEAD', token })).status).toBe(200)
+    for (const credential of [{ token }, { token: other }])
+      await expect.poll(async () => (await exportOf(credential)).status).toBe(200)
   })
 
   test('requires recent authentication, although it changes nothing (ASVS 7.5.3)', async () => {

@@ -114,7 +114,7 @@ function OwnData() {
           label="Account"
           act="Delete"
           isDanger
-          value={<span class="quiet">Deletes your access and your personal data.</span>}
+          value={<span class="quiet">Deleting it removes your access and your personal data.</span>}
           onSubmit={async () => {
             await call('DELETE /auth/account')
             shown.ended('user_deleted')
