@@ -1,5 +1,7 @@
 import { basename } from 'node:path'
 import { expect, test } from 'vitest'
+import manifest from '../../package.json' with { type: 'json' }
+import lock from '../../package-lock.json' with { type: 'json' }
 import { read, show } from './sources.ts'
 
 /** Checks which file imports which. The trust map and the rooms require imports in one direction. Biome finds circles. */
@@ -159,6 +161,57 @@ test('time and randomness are only in system.ts (ASVS 11.5.1)', () => {
     imports.filter(({ to, names }) => /^(node:)?crypto$/.test(to) && /random/i.test(names)),
   )
   expect(random.map(show)).toEqual(['system.ts -> node:crypto'])
+})
+
+test('the server evaluates no text, and starts no program but Postgres (ASVS 1.2.5, 1.3.2)', () => {
+  expect(outside(/\beval\(|\bFunction\(|\bnode:vm\b/, () => false)).toEqual([])
+  const programs = sources.flatMap(({ imports }) => imports.filter(({ to }) => /\bchild_process$/.test(to)))
+  expect(programs.map(show)).toEqual(['process/local/postgres.ts -> node:child_process'])
+})
+
+test('only the look-up of breached passwords sends HTTP requests (ASVS 1.3.6)', () => {
+  const asks = /\bfetch\(|\bhttps?\.(?:get|request)\(|'undici'|'node:(?:https|http2)'/
+  expect(outside(asks, (path) => path === 'crypto/password-policy.ts')).toEqual([])
+})
+
+test('no pattern is built from input (ASVS 1.2.9)', () => {
+  // These are built from constants, routes, and the name of the user who owns the process.
+  const built = ['http/body.ts', 'http/email-address.ts', 'http/not-found.ts', 'process/local/postgres.ts']
+  expect(outside(/\bRegExp\(/, (path) => built.includes(path))).toEqual([])
+})
+
+test('hashes are SHA-256, and secrets are compared in constant time (ASVS 11.2.4, 11.4.1)', () => {
+  // SHA-1 is the format of the look-up of breached passwords, and protects nothing.
+  const hashes = /\b(?:createHash|createHmac|hash)\(\s*['"`](?!sha256'|')/
+  expect(outside(hashes, (path) => path === 'crypto/password-policy.ts')).toEqual([])
+  // These compare public bytes, and digests of what the caller sent.
+  const compared = ['crypto/passkeys.ts', 'sign-in/reauthentication.ts']
+  expect(outside(/\.equals\(|\bBuffer\.compare\(/, (path) => compared.includes(path))).toEqual([])
+})
+
+test('only the log stream and the entry point write output (ASVS 16.2.3)', () => {
+  const writers = ['http/log-stream.ts', 'process/server.ts']
+  expect(outside(/\bconsole\.|(?<!\.)\bprocess\.std(?:out|err)\b/, (path) => writers.includes(path))).toEqual(
+    [],
+  )
+})
+
+test('pages create no markup from text, and keep nothing on global objects (ASVS 3.2.3)', () => {
+  const unsafe =
+    /(?:inner|outer|dangerouslySetInner)HTML|insertAdjacentHTML|document\.write|\bwindow\b|\b(?:document|globalThis)\.(?!title\b)\w+ = /
+  expect(
+    pages.flatMap(({ path, code }) => (unsafe.test(code) ? [`${path}: ${unsafe.exec(code)}`] : [])),
+  ).toEqual([])
+})
+
+test('each package has an exact version and a digest (ASVS 15.2.4)', () => {
+  const direct = { ...manifest.dependencies, ...manifest.devDependencies }
+  expect(Object.values(direct).filter((version) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([])
+  const { '': ours, ...packages } = lock.packages
+  expect(ours.dependencies).toEqual(manifest.dependencies)
+  expect(Object.keys(packages).length).toBeGreaterThan(100)
+  const loose = Object.entries(packages).filter(([, one]) => !/^sha512-/.test(Object(one).integrity))
+  expect(loose.map(([name]) => name)).toEqual([])
 })
 
 test('the environment and signals are only in process/server.ts', () => {

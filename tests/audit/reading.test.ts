@@ -54,7 +54,7 @@ test('the audit trail shows who did what, when, and from where (ASVS 16.2.1)', a
   expect(byAdmin).toEqual({ ...made, ...act, details, ...from })
 })
 
-test('a CSV export of the audit trail has no formulas (RFC 4180)', async () => {
+test('a CSV export of the audit trail has no formulas (RFC 4180; ASVS 1.1.2, 1.2.10, 5.4.1, 5.4.2)', async () => {
   const { admin, token, member } = await livelyCompany()
   const json = { name: '=1+1, "quoted";-2;"@3"' }
   await service.call('/auth/account', { method: 'PATCH', token, json })

@@ -24,7 +24,7 @@ const tokenOf = async (person: Person) => (await service.loginAs(person)).access
 const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
-test('a handle excludes companyId, and a UUID is not a handle', async () => {
+test('a handle excludes companyId, and a UUID is not a handle (ASVS 2.2.3)', async () => {
   const { companyId, email } = await service.addCompany()
   const json = { email, password: PASSWORD }
   const answers = [

@@ -188,7 +188,7 @@ test('RATE_LIMIT_SCALE scales limits outside production, never below 1', () => {
   expect(refused({ RATE_LIMIT_SCALE: '1' })).toEqual([])
 })
 
-test('production requires variables without a safe default', () => {
+test('production requires variables without a safe default (ASVS 13.2.3)', () => {
   expect(faultsOf(PRODUCTION)).toEqual([])
   const required = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
   expect(namesOf({ NODE_ENV: 'production' })).toEqual(required)

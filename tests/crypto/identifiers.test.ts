@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createOpaque } from '../../src/crypto/opaque.ts'
-import { newId } from '../../src/system.ts'
+import { newId, realSystem } from '../../src/system.ts'
 
 /** Returns constant bytes, and records how many were requested. */
 function constantBytes(value: number) {
@@ -36,6 +36,14 @@ test('an opaque credential is 256 random bits, found by its SHA-256 (ASVS 7.2.3,
   expect(Buffer.from(credential, 'base64url')).toEqual(Buffer.alloc(32, 0xa5))
   expect(source.asked).toEqual([32])
   expect(opaque.hash(credential)).toEqual(createHash('sha256').update(credential).digest())
+})
+
+test('random bytes never repeat, however many are requested (ASVS 11.5.2)', () => {
+  // Many times the pool, in sizes that do not divide it.
+  const sizes = Array.from({ length: 30_000 }, (_, index) => 12 + (index % 23))
+  const drawn = new Set(sizes.map((size) => realSystem.randomBytes(size).toString('hex', 0, 12)))
+  expect(drawn.size).toBe(sizes.length)
+  expect([...drawn].filter((hex) => /0{16}/.test(hex))).toEqual([])
 })
 
 test('a credential names its cell, and other cells reject it', () => {

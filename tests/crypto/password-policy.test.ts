@@ -56,7 +56,7 @@ test.each([
   ['Bem-vindo2026', 'a year'],
   ['Wachtwoord2026!', 'a common word'],
   ['Witamy2026!!', 'a year'],
-])('the weak password %s is refused as %s (ASVS 6.1.2, 6.2.4, 6.2.11)', async (password, what) => {
+])('the weak password %s is refused as %s (ASVS 2.2.3, 6.1.2, 6.2.4, 6.2.11)', async (password, what) => {
   const refusal = checkPassword('password', password, person, { hasher })
   const { message } = await refusal.then(
     () => new Error(''),
@@ -148,7 +148,7 @@ describe('with a breached-password service', () => {
     return { asked, failures, url, judge }
   }
 
-  test('breached passwords are refused, revealing five digits of their hash (ASVS 6.2.12)', async () => {
+  test('breached passwords are refused, revealing five digits of their hash (ASVS 4.2.5, 6.2.12)', async () => {
     const lines = `${'0'.repeat(35)}:7\r\n${HASH.slice(5).toLowerCase()}:3\r\n`
     const { asked, failures, judge } = await openRangeService((_, response) => response.end(lines))
     expect(await judge(PASSWORD)).toMatch(/^is known from a breach/)
@@ -218,6 +218,13 @@ test('a new password cannot start with gsp_, an existing one still works', async
   const { accessToken: token } = await service.loginAs({ ...admin, password: FORM })
   const json = { currentPassword: FORM, newPassword: `${FORM} again` }
   expectField(await service.call('/auth/password/change', { token, json }), '/newPassword')
+})
+
+test('a password does not expire (ASVS 6.2.10)', async () => {
+  const service = await openTestService()
+  const admin = await service.addCompany()
+  service.clock.advance(10 * 366 * 86_400)
+  expect((await service.login(admin)).status).toBe(200)
 })
 
 test('operators cannot set a weak password for a company or user (ASVS 6.2.4, 6.2.11)', async () => {

@@ -54,7 +54,7 @@ test('a value under a previous master key opens, but is not current (ASVS 11.2.2
   expect(sealer.isCurrent(longer.seal(secret, CONTEXT))).toBe(false)
 })
 
-test('a sealed value names its algorithm, but opens without the name (ASVS 11.2.2)', () => {
+test('a sealed value names its algorithm, but opens without the name (ASVS 11.2.2, 11.3.1)', () => {
   const sealed = sealer.seal(secret, CONTEXT)
   expect(sealed).toMatch(/^first\.[\w-]+\.A256GCM$/)
   const renamed = sealed.replace('A256GCM', 'A256CCM')

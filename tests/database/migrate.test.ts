@@ -58,6 +58,13 @@ test('eight instances that start at the same time run each migration once', asyn
   expect(rows.map(({ name }) => name)).toEqual(names)
 })
 
+test('a new database has no account, company, or client (ASVS 6.3.2)', async () => {
+  const { maintenance, db } = openConnection(await createEmptyDatabase())
+  await migrate(maintenance)
+  for (const table of ['users', 'companies', 'platform_clients', 'signing_secrets'] as const)
+    expect([table, await db.selectFrom(table).selectAll().execute()]).toEqual([table, []])
+})
+
 test("an instance waits for another's migrations longer than a statement may take", async () => {
   const url = await createEmptyDatabase()
   const { maintenance, db } = openConnection(url)

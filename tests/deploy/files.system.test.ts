@@ -30,6 +30,13 @@ test('the unit denies every address that is not listed (ASVS 13.2.4, 13.2.5)', a
   expect(network).not.toMatch(/^(?!#|\[Service\]$|IPAddressAllow=[\da-f.:/]+$).+$/m)
 })
 
+test('the proxy has no listener without TLS, and redirects nothing (ASVS 4.1.2, 12.2.1)', async () => {
+  const proxy = await read('haproxy.cfg')
+  expect(proxy.match(/\bbind (?!"\$\{(?:PUBLIC|PLATFORM)_BIND\[\*\]\}"$).*/gm)).toBeNull()
+  expect(proxy.match(/^ {2}presetenv \w+_BIND ".* ssl crt \S+ alpn h2,http\/1\.1"$/gm)).toHaveLength(2)
+  expect(proxy).not.toMatch(/\bredirect\b/)
+})
+
 const { error } = spawnSync('systemd-analyze', ['--version'])
 test.skipIf(error)('systemd knows every word of the unit and its drop-in', async () => {
   const folder = await openFolder()
@@ -51,7 +58,7 @@ test('the image copies only existing files, and all that the service needs', () 
   expect(served.sort().join(' ')).toBe(needed)
 })
 
-test('unit and image run unprivileged in production, with time to drain', () => {
+test('unit and image run unprivileged in production, with time to drain (ASVS 15.2.5)', () => {
   const last = image.slice(image.findLastIndex((line) => line.startsWith('FROM')))
   expect(last).toEqual(expect.arrayContaining(['USER node', 'STOPSIGNAL SIGTERM']))
   for (const file of [unit, last.join('\n')]) expect(file).toContain('NODE_ENV=production')

@@ -483,11 +483,11 @@ test.skipIf(!hasIpv6)("the proxy listens on IPv4 and IPv6, and forwards the clie
   }
 })
 
-test('the proxy terminates TLS 1.2 or later, and supports HTTP/2', async () => {
-  const { file, cert: ca } = await makeCertificate()
+test('the proxy accepts only TLS 1.2 or later with ECDHE and AEAD, and HTTP/2 (ASVS 11.6.2, 12.1.1, 12.1.2)', async () => {
+  const { file, cert: ca } = await makeCertificate(HOST, ['rsa:2048'])
   const { url } = await openProxy({}, [address], { options: `ssl crt ${file} alpn h2,http/1.1` })
-  const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
-    const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
+  const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3', ciphers = 'DEFAULT') => {
+    const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version, ciphers } })
     const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })
     await body.dump()
     await dispatcher.close()
@@ -496,6 +496,10 @@ test('the proxy terminates TLS 1.2 or later, and supports HTTP/2', async () => {
   expect(await askWith('TLSv1.2')).toBe(200)
   expect(await askWith('TLSv1.3')).toBe(200)
   await expect(askWith('TLSv1.1')).rejects.toThrow()
+  expect(await askWith('TLSv1.2', 'ECDHE+AESGCM')).toBe(200)
+  // Without authenticated encryption, and without a fresh key for each connection.
+  for (const ciphers of ['ECDHE-RSA-AES128-SHA256', 'AES128-GCM-SHA256', 'DHE-RSA-AES128-GCM-SHA256'])
+    await expect(askWith('TLSv1.2', ciphers)).rejects.toThrow()
 
   const client = connectHttp2(url, { ca })
   const stream = client.request({ ':path': '/api/.well-known/jwks.json' })
@@ -503,6 +507,59 @@ test('the proxy terminates TLS 1.2 or later, and supports HTTP/2', async () => {
   expect(headers[':status']).toBe(200)
   stream.resume()
   client.close()
+})
+
+/** Sends bytes that no HTTP/2 client would send. Returns the status, or 0 for a refusal of the stream or connection. */
+async function askHttp2(url: string, header: readonly [string, string]): Promise<number> {
+  const frame = (type: number, flags: number, stream: number, payload: Buffer) => {
+    const head = Buffer.alloc(9)
+    head.writeUIntBE(payload.length, 0, 3)
+    head.writeUInt8(type, 3)
+    head.writeUInt8(flags, 4)
+    head.writeUInt32BE(stream, 5)
+    return Buffer.concat([head, payload])
+  }
+  const literal = (text: string) => Buffer.concat([Buffer.of(text.length), Buffer.from(text)])
+  const request = [
+    [':method', 'GET'],
+    [':scheme', 'http'],
+    [':authority', 'gatehouse.example'],
+    [':path', '/'],
+    header,
+  ]
+  const fields = request.map(([name = '', value = '']) =>
+    Buffer.concat([Buffer.of(0), literal(name), literal(value)]),
+  )
+  const socket = open(url)
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+  // SETTINGS, and HEADERS that end the stream.
+  socket.write(Buffer.concat([frame(4, 0, 0, Buffer.alloc(0)), frame(1, 5, 1, Buffer.concat(fields))]))
+  let received = Buffer.alloc(0)
+  for await (const chunk of socket) {
+    received = Buffer.concat([received, chunk])
+    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
+      const type = received.readUInt8(at + 3)
+      // The first byte of HEADERS is the indexed field :status 200.
+      if (type === 1) return received.readUInt8(at + 9) === 0x88 ? 200 : 1
+      // RST_STREAM or GOAWAY.
+      if (type === 3 || type === 7) return 0
+    }
+  }
+  return 0
+}
+
+test('headers of the connection and line breaks are refused over HTTP/2 (ASVS 4.2.3, 4.2.4)', async () => {
+  const { url } = await openProxy({}, [ready], { options: 'proto h2' })
+  expect(await askHttp2(url, ['x-one', '1'])).toBe(200)
+  for (const header of [
+    ['connection', 'close'],
+    ['transfer-encoding', 'chunked'],
+    ['keep-alive', 'timeout=5'],
+    ['upgrade', 'h2c'],
+    ['x-one', '1\r\nx-two: 2'],
+    ['x-one: 1\r\nx-two', '2'],
+  ] as const)
+    expect([header, await askHttp2(url, header)]).toEqual([header, 0])
 })
 
 test('clients that send or read nothing are cut off (ASVS 13.1.2)', async () => {

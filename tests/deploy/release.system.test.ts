@@ -16,7 +16,7 @@ const PROJECT = resolve(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 const { start } = createServerProcesses(await createEmptyDatabase())
 
-test('an unpacked release starts with only production dependencies, and serves its pages', async () => {
+test('an unpacked release starts with only production dependencies, and serves its pages (ASVS 15.1.2, 15.2.3)', async () => {
   const folder = await openFolder()
   const clone = join(folder, 'clone')
   await execute('git', ['clone', '--quiet', PROJECT, clone])
@@ -31,10 +31,10 @@ test('an unpacked release starts with only production dependencies, and serves i
   await execute('tar', ['-xzf', join(clone, `${name}.tar.gz`), '-C', folder])
   const unpacked = join(folder, `gatehouse-${manifest.version}`)
   expect(await readdir(unpacked)).not.toContain('tests')
-  // No test programs, and no examples (ASVS 15.2.3).
+  // No test programs, and no examples.
   const programs = (await readdir(join(unpacked, 'scripts'))).join(' ')
   expect(programs).toBe('admin admin.ts build.ts docs.ts start with-node')
-  // Packages that run, and those that the pages are built from (ASVS 15.1.2).
+  // Packages that run, and those that the pages are built from.
   const bom = JSON.parse(await readFile(join(clone, `${name}.cdx.json`), 'utf8'))
   const purl = `pkg:npm/gatehouse@${manifest.version}`
   expect(bom).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { purl } } })

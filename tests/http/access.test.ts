@@ -46,7 +46,7 @@ const pathOf = ({ url }: Route) => url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce
 
 const isOfInterface = ({ url }: Route) => url === '*' || url.startsWith('/api/')
 
-test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2.1, 8.3.1)', async () => {
+test('only the listed routes can be called without a credential (ASVS 3.5.7, 6.3.4, 8.2.1, 8.3.1)', async () => {
   const open: string[] = []
   for (const route of routes.filter(isOfInterface)) {
     const { method } = route

@@ -142,7 +142,7 @@ test('each response has a new ID, never one that the client sent (ASVS 16.4.1)',
   expect(ids).not.toContain('canary')
 })
 
-test('an unexpected fault has details only in the log, without values (ASVS 16.2.5, 16.5.1, 16.5.4)', async () => {
+test('an unexpected fault has details only in the log, without values (ASVS 16.2.5, 16.3.4, 16.5.1, 16.5.4)', async () => {
   const broken = await openTestService()
   const person = await broken.addCompany()
   const key = await broken.newSecret(person)
@@ -200,7 +200,7 @@ test('no origin is listed without DASHBOARD_ORIGINS (ASVS 3.4.2)', async () => {
     expect(corsOf(await closed.call('/auth/session', { method, headers }))).toEqual([])
 })
 
-test('every limited route states its limit, and returns 429 beyond it (ASVS 2.4.1, RFC 6585 section 4)', async () => {
+test('every limited route states its limit, and returns 429 beyond it (ASVS 2.3.2, 2.4.1, RFC 6585 section 4)', async () => {
   const WINDOW = 3600
   const limits = {
     'sign-in-failures': 2,

@@ -26,6 +26,8 @@ const sendEvents: Send = (body, headers = {}) => service.send(companyId, secret,
 const logIn = sender('/auth/login')
 const logOut = sender('/auth/logout', token)
 const regenerate = sender('/auth/webhook-secret/regenerate', token)
+const changeAccount: Send = (body) =>
+  service.call('/auth/account', { method: 'PATCH', body, token, headers: JSON_TYPE })
 const get = (path: string) => service.call(path, { method: 'GET', token })
 
 /** Routes with their own body, with an optional one, and without one. */
@@ -62,18 +64,20 @@ test('event data keeps every digit of numbers within the range of doubles', asyn
   expect((await sendEvents(event('0.100000000000000010'))).body).toMatchObject({ duplicates: 1 })
 })
 
-test('a body with a missing or mistyped field is refused (ASVS 2.2.1, 15.3.5)', async () => {
+test('a body with a missing or mistyped field is refused (ASVS 2.2.1, 2.2.2, 15.3.5)', async () => {
   for (const value of [1, null, [password], '', undefined])
     expectProblem(await logIn(JSON.stringify({ ...login, password: value })), [400, 'invalid_request'])
   for (const expectedVersion of ['1', 1.5, -1, 2 ** 31, true, null, [1]])
     expectProblem(await regenerate(JSON.stringify({ expectedVersion })), [400, 'invalid_request'])
 })
 
-test('an unknown field is refused by its name (ASVS 15.3.3)', async () => {
+test('an unknown field is refused by its name (ASVS 8.2.3, 15.3.3)', async () => {
   const rows: [Send, object, string][] = [
     [logIn, { ...login, Email: email }, '/Email'],
     [regenerate, { version: 1 }, '/version'],
     [logOut, { a: 1 }, '/a'],
+    [changeAccount, { name: 'Ada', role: 'admin' }, '/role'],
+    [changeAccount, { name: 'Ada', emailVerified: true }, '/emailVerified'],
   ]
   for (const [send, json, path] of rows) {
     const { body } = await send(JSON.stringify(json))
@@ -158,7 +162,7 @@ test('a chunked body is refused at its limit, and the connection closed', async 
   if (answer) expectProblem(answer, [413, 'payload_too_large'])
 })
 
-test('every route refuses broken escapes and unknown parameters in queries (ASVS 15.3.7)', async () => {
+test('every route refuses broken escapes and unknown parameters in queries (ASVS 3.5.6, 15.3.7)', async () => {
   const reads = ['/auth/audit', '/auth/session', '/.well-known/jwks.json', '/openapi.json']
   const message = expect.stringMatching(/valid percent-encoding/)
   for (const withQuery of [
@@ -174,7 +178,7 @@ test('every route refuses broken escapes and unknown parameters in queries (ASVS
 })
 
 const queries = '__proto__=1 constructor[prototype]=1 scope=all&a=1 scope=all&scope=all scope= scope=ALL'
-test.for(queries.split(' '))('a logout with the query %s is refused (ASVS 15.3.7)', async (query) => {
+test.for(queries.split(' '))('a logout with the query %s is refused (ASVS 15.3.6, 15.3.7)', async (query) => {
   expectProblem(await service.call(`/auth/logout?${query}`, { token }), [400, 'invalid_request'])
 })
 

@@ -155,7 +155,7 @@ test('the log names the member that a change affects', async () => {
   await expectLine(service.call(member, { method: 'DELETE', token }), byAdmin)
 })
 
-test('no log line holds a secret or an injected line (ASVS 14.2.1, 16.2.5, 16.4.1)', async () => {
+test('no log line holds a secret or an injected line (ASVS 1.3.10, 14.2.1, 16.2.5, 16.4.1)', async () => {
   const { url } = await openMailbox()
   const quiet = await openTestService({ env: { SMTP_URL: url } })
   const [own = ''] = quiet.addresses
@@ -173,7 +173,7 @@ test('no log line holds a secret or an injected line (ASVS 14.2.1, 16.2.5, 16.4.
     canaries.push(text)
     return text
   }
-  const injection = () => `${canary()}\r\n{"forged":true}\n"}`
+  const injection = () => `${canary()}%s%d%o%j\r\n{"forged":true}\n"}`
   const login = (fields: object, headers = {}) =>
     quiet.call('/auth/login', { json: { ...person, userId: undefined, ...fields }, headers })
   const post = (body: string, type: string) =>

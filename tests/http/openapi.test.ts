@@ -10,28 +10,31 @@ test('the OpenAPI document is version 3.1 of this interface at PUBLIC_URL', () =
   expect(document.servers).toEqual([{ url: 'https://auth.gatehouse.test/api' }])
 })
 
-test.for(operations)('the OpenAPI document states who can call $name and its outcomes', ({ operation }) => {
-  const { operationId, tags, security, responses, parameters } = operation
-  const known = document.tags.map(({ name }: { name: string }) => name)
-  expect(tags.filter((tag) => known.includes(tag))).toHaveLength(1)
-  const takesCookie = security.some((schemes) => 'sessionCookie' in schemes)
-  expect(parameters.some(({ name }) => name === 'x-session-id')).toBe(takesCookie)
-  const statuses = Object.keys(responses)
-  expect(statuses).toEqual(expect.arrayContaining(['400', '408', '429', '431', '500', '503']))
-  // A session that is renewed by cookie has no body to return.
-  const successes = operationId === 'reauthenticate' ? 2 : 1
-  expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(successes)
-  const signIns = ['login', 'completeLogin', 'loginByPasskey']
-  expect(statuses.includes('401')).toBe(security.length > 0 || signIns.includes(operationId))
-  for (const [status, { description, headers, content }] of Object.entries(responses)) {
-    expect(description).toMatch(/\S/)
-    expect(headers).toHaveProperty('X-Request-Id')
-    if (status.startsWith('2')) expect(headers).toHaveProperty('RateLimit')
-    else expect(content).toEqual({ 'application/problem+json': expect.anything() })
-    if (status === '401') expect(headers).toHaveProperty('WWW-Authenticate')
-    if (status === '429' || status === '503') expect(headers).toHaveProperty('Retry-After')
-  }
-})
+test.for(operations)(
+  'the OpenAPI document states who can call $name and its outcomes (ASVS 6.1.3, 8.1.2)',
+  ({ operation }) => {
+    const { operationId, tags, security, responses, parameters } = operation
+    const known = document.tags.map(({ name }: { name: string }) => name)
+    expect(tags.filter((tag) => known.includes(tag))).toHaveLength(1)
+    const takesCookie = security.some((schemes) => 'sessionCookie' in schemes)
+    expect(parameters.some(({ name }) => name === 'x-session-id')).toBe(takesCookie)
+    const statuses = Object.keys(responses)
+    expect(statuses).toEqual(expect.arrayContaining(['400', '408', '429', '431', '500', '503']))
+    // A session that is renewed by cookie has no body to return.
+    const successes = operationId === 'reauthenticate' ? 2 : 1
+    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(successes)
+    const signIns = ['login', 'completeLogin', 'loginByPasskey']
+    expect(statuses.includes('401')).toBe(security.length > 0 || signIns.includes(operationId))
+    for (const [status, { description, headers, content }] of Object.entries(responses)) {
+      expect(description).toMatch(/\S/)
+      expect(headers).toHaveProperty('X-Request-Id')
+      if (status.startsWith('2')) expect(headers).toHaveProperty('RateLimit')
+      else expect(content).toEqual({ 'application/problem+json': expect.anything() })
+      if (status === '401') expect(headers).toHaveProperty('WWW-Authenticate')
+      if (status === '429' || status === '503') expect(headers).toHaveProperty('Retry-After')
+    }
+  },
+)
 
 test('the OpenAPI document states which bodies are optional, and which headers required', () => {
   const optional = operations.filter(({ operation: { requestBody } }) => requestBody && !requestBody.required)
@@ -93,6 +96,46 @@ test('every OpenAPI field has description and example, every pattern a rule', ()
   expect(patterns.length).toBeGreaterThan(10)
   for (const [place, schema] of patterns)
     expect([place, schema['x-must']]).toEqual([place, expect.stringMatching(/^must /)])
+})
+
+test('no field is for a hint or a secret question (ASVS 6.4.2)', () => {
+  const names = [...objectsIn(document)].map(([place]) => /\/properties\/(\w+)$/.exec(place)?.[1] ?? '')
+  expect(names).toContain('password')
+  // The last characters of a generated secret, not of a password.
+  const hints = names.filter((name) => /hint|question|reminder/i.test(name))
+  expect(new Set(hints)).toEqual(new Set(['hint']))
+})
+
+test('patterns of fields match or refuse 16 KB without backtracking (ASVS 1.3.12)', () => {
+  const patterns = new Set(
+    [...objectsIn(document)].flatMap(([, { pattern }]) => (pattern ? [String(pattern)] : [])),
+  )
+  expect(patterns.size).toBeGreaterThan(10)
+  // Repeated letters of many kinds, then one that most patterns refuse.
+  const parts = [
+    'a',
+    'A',
+    '0',
+    '.',
+    '-',
+    ' ',
+    'a.',
+    'a-',
+    'aA0',
+    '0:',
+    'a@',
+    '=',
+    '+',
+    'whsec_',
+    '2026-11-20T',
+  ]
+  for (const pattern of patterns) {
+    for (const part of parts) {
+      const text = `${part.repeat(16_384 / part.length)}\n`
+      for (const first of ['', pattern.replace(/^\^?(\w*).*$/s, '$1')])
+        expect(new RegExp(pattern, 'u').test(first + text)).toBe(false)
+    }
+  }
 })
 
 test('the OpenAPI document distinguishes the two responses of a sign-in', () => {

@@ -38,20 +38,23 @@ test.for<[accepted: string | undefined, encoding: string]>([
   ['br;q=0, gzip', 'gzip'],
   ['gzip;q=0, *', 'plain'],
   ['xbr, not-gzip', 'plain'],
-])('a file is sent to "Accept-Encoding: %s" as %s (RFC 9110, 12.5.3)', async ([accepted, encoding]) => {
-  const headers = { accept: 'text/html', ...(accepted !== undefined && { 'accept-encoding': accepted }) }
-  for (const path of ['/', '/nothing', script]) {
-    const plain = await get(path, { accept: 'text/html' })
-    const answer = await get(path, headers)
-    const { 'content-encoding': sent = 'plain', vary, 'content-length': length } = answer.headers
-    expect([path, sent, vary]).toEqual([path, encoding, 'accept-encoding'])
-    expect(DECODERS[encoding]?.(answer.body).equals(plain.body)).toBe(true)
-    expect(Number(length)).toBe(answer.body.length)
-    const head = await get(path, headers, 'HEAD')
-    expect([head.status, head.body.length]).toEqual([answer.status, 0])
-    expect(pick(head, FILE_HEADERS)).toEqual(pick(answer, FILE_HEADERS))
-  }
-})
+])(
+  'a file is sent to "Accept-Encoding: %s" as %s (RFC 9110, 12.5.3; ASVS 4.2.2)',
+  async ([accepted, encoding]) => {
+    const headers = { accept: 'text/html', ...(accepted !== undefined && { 'accept-encoding': accepted }) }
+    for (const path of ['/', '/nothing', script]) {
+      const plain = await get(path, { accept: 'text/html' })
+      const answer = await get(path, headers)
+      const { 'content-encoding': sent = 'plain', vary, 'content-length': length } = answer.headers
+      expect([path, sent, vary]).toEqual([path, encoding, 'accept-encoding'])
+      expect(DECODERS[encoding]?.(answer.body).equals(plain.body)).toBe(true)
+      expect(Number(length)).toBe(answer.body.length)
+      const head = await get(path, headers, 'HEAD')
+      expect([head.status, head.body.length]).toEqual([answer.status, 0])
+      expect(pick(head, FILE_HEADERS)).toEqual(pick(answer, FILE_HEADERS))
+    }
+  },
+)
 
 test.for([
   ['if-match', '"other"'],
@@ -68,7 +71,7 @@ test.for([
   }
 })
 
-test('each file has its type, and no other file is served', async () => {
+test('each file has its type, and no other file is served (ASVS 13.4.1, 13.4.3, 13.4.7)', async () => {
   const typeOf = async (path: string) => {
     const { status, headers } = await get(path, { 'accept-encoding': 'br' })
     return `${status} ${headers['content-type']}`
@@ -76,11 +79,12 @@ test('each file has its type, and no other file is served', async () => {
   expect(await typeOf('/')).toBe('200 text/html; charset=utf-8')
   expect(await typeOf(script)).toBe('200 text/javascript; charset=utf-8')
   expect(await typeOf(style)).toBe('200 text/css; charset=utf-8')
-  for (const path of ['/index.html', '/assets', '/assets/', `${script}.br`, '/assets/..%2findex.html'])
+  const folders = ['/assets', '/assets/', '/docs/assets/', '/.git/config', '/.env', '/package.json']
+  for (const path of [...folders, '/index.html', `${script}.br`, `${script}.map`, '/assets/..%2findex.html'])
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
 })
 
-test('the page has a strict policy, and files cached for a year (ASVS 3.4.3, 14.3.2)', async () => {
+test('the page has a strict policy, and files cached for a year (ASVS 3.4.3, 3.6.1, 3.7.1, 14.2.3, 14.3.2)', async () => {
   const policy = (await get('/')).headers['content-security-policy']
   expect(policy).toMatch(/default-src 'none'.*frame-ancestors 'none'.*require-trusted-types-for 'script'/)
   expect(policy).not.toContain('unsafe')
@@ -94,13 +98,16 @@ test.for([
   ['*/*', 'application/problem+json'],
   ['text/html;q=0, */*', 'application/problem+json'],
   ['application/json, text/html;q=0.9', 'application/problem+json'],
-] as const)('unknown paths map "Accept: %s" to %s, uncached (RFC 9110, 12.5.1)', async ([accept, type]) => {
-  for (const path of ['/nothing', '/assets/ABCDEFGH.js']) {
-    const { status, headers } = await get(path, { accept })
-    expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
-    expect(headers['cache-control']).toBe('no-store')
-  }
-})
+] as const)(
+  'unknown paths map "Accept: %s" to %s, uncached (RFC 9110, 12.5.1; ASVS 14.2.5)',
+  async ([accept, type]) => {
+    for (const path of ['/nothing', '/assets/ABCDEFGH.js']) {
+      const { status, headers } = await get(path, { accept })
+      expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
+      expect(headers['cache-control']).toBe('no-store')
+    }
+  },
+)
 
 test.for([
   // W3C, A Well-Known URL for Changing Passwords.
@@ -112,6 +119,20 @@ test.for([
   expect([answer.status, answer.headers['location']]).toEqual([302, target])
   const names = ['content-security-policy', 'cache-control', 'x-content-type-options', 'referrer-policy']
   expect(pick(answer, names)).toEqual(pick(await get(target), names))
+})
+
+test.for([
+  ...[
+    '//evil.example',
+    '//evil.example/',
+    '/%5cevil.example/',
+    '//evil.example/docs/',
+    '/docs//evil.example/',
+  ],
+  ...['/security?next=//evil.example', '/.well-known/change-password?next=https://evil.example'],
+])('%s does not redirect to a different origin (ASVS 3.7.2)', async (path) => {
+  const location = (await get(path, { accept: 'text/html', host: 'evil.example' })).headers['location']
+  expect([undefined, '/company', '/account']).toContain(location)
 })
 
 test('the sign-in page takes at most 40 kB with everything it loads', async () => {

@@ -73,7 +73,7 @@ test('an event without an ID gets webhook-id, and in batches its index', async (
   expect(await send(event(id))).toMatchObject(accepted(0, 1))
 })
 
-test('the data of an event keeps unicode, escapes, nesting, and numbers', async () => {
+test('the data of an event keeps unicode, escapes, nesting, and numbers (ASVS 1.2.3)', async () => {
   const { send, stored } = await openSender()
   const data = {
     text: 'Grüße 世界 🌍 \u202e\ufeff \\ " / \b\f\n\r\t \u0001 \u007f {}, NULL \'; drop table events; --',

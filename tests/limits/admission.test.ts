@@ -89,7 +89,7 @@ async function runAll(
   return [ran?.join(' '), refused?.join(' ')]
 }
 
-test('an admission alternates between known clients and strangers (ASVS 15.2.2)', async () => {
+test('an admission alternates between known clients and strangers (ASVS 15.2.2, 15.4.4)', async () => {
   const stranger = { network: '192.0.2.1', isKnown: false }
   const known = { network: '198.51.100.1', isKnown: true }
   const flood = ['s1', 's2', 's3', 's4', 's5', 's6'].map((name): [string, Applicant] => [name, stranger])

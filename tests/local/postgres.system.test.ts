@@ -21,7 +21,7 @@ const sharedDir = await newDataDir()
 
 afterAll(() => rmdir(systemDir).catch(() => {}))
 
-test('the database is UTF-8, on loopback only, with a private password', async () => {
+test('the database is UTF-8, on loopback only, with a private password (ASVS 13.2.3)', async () => {
   const { url } = await start(sharedDir)
   expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
   const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,

@@ -33,7 +33,7 @@ const wordsOf = ({ email }: ReceivedMail) => {
   return [email.text ?? '', html].map((text) => text.replace(/\s+/g, ' '))
 }
 
-test('an emailed link leads to PUBLIC_URL, explains its cause, and loads nothing (ASVS 4.1.3, 14.2.1)', async () => {
+test('an emailed link leads to PUBLIC_URL, explains its cause, and loads nothing (ASVS 4.1.3, 14.2.1, 14.2.3)', async () => {
   const person = await join()
   const { companyId, email: address } = person
   const forged = ['host', 'x-forwarded-host', 'x-forwarded-proto', 'origin', 'referer']

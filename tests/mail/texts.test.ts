@@ -17,7 +17,7 @@ test.for(['www.evil.example/x?y=1', 'evil\u3002example', 'EVIL\uff0eEXAMPLE', 'm
   },
 )
 
-test("a user's text never becomes markup in an email (ASVS 1.2.1)", () => {
+test("a user's text never becomes markup in an email (ASVS 1.1.2, 1.2.1, 1.3.7)", () => {
   const text = `"><img src=x onerror='alert(1)'>&lt;b&gt;`
   const escaped = '&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;lt;b&amp;gt;'
   for (const kind of KINDS)

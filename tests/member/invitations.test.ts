@@ -160,7 +160,7 @@ async function crowd(token: string) {
   return answers.filter(({ status }) => status === 201).map(({ body }) => body)
 }
 
-test('a company has limits of open invitations and invitations per hour (ASVS 2.4.1)', async () => {
+test('a company has limits of open invitations and invitations per hour (ASVS 2.3.2, 2.4.1)', async () => {
   const { accessToken: token } = await small.loginAs(await small.addCompany())
   const open = await crowd(token)
   expect(open).toHaveLength(3)

@@ -52,7 +52,7 @@ test('the member list shows every member with role, status, and sign-in', async 
   expect((await list()).body.members).toContainEqual(body)
 })
 
-test('the member list is sorted, searched without accents, filtered, and counted', async () => {
+test('the member list is sorted, searched without accents, filtered, and counted (ASVS 1.2.9)', async () => {
   const other = await service.addCompany({ adminName: 'Żółć' })
   const credential = { token: await tokenOf(other) }
   const add = async (name: string, role: string) =>

@@ -58,7 +58,7 @@ test.for([
   ['a joiner at the start', '\u200dAda'],
   ['a joiner at the end', '👩\u200d '],
   ['two joiners in a row', 'Ac\u200c\u200dme'],
-] as const)('a name with %s is refused (ASVS 2.2.1)', ([, name]) => {
+] as const)('a name with %s is refused (ASVS 1.3.3, 2.2.1)', ([, name]) => {
   expect(() => checkName('name', name)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
 })
 

@@ -29,7 +29,7 @@ async function expectSaid(page: Page, text: string): Promise<void> {
 const PASSWORD_FIELD = 'input[name=password]'
 const CANCEL = 'button:text-is("Cancel")'
 
-test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5.1)', async () => {
+test('late changes and all dialogs work by keyboard with correct focus (ASVS 7.5.1, 14.3.3)', async () => {
   const admin = await service.addCompany({ name: 'Acme' })
   const colleague = await service.addUser(admin)
   const { page } = await openPage()

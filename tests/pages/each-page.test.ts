@@ -8,6 +8,7 @@ import {
   press,
   SIGNED_IN,
   say,
+  signIn,
   visit,
 } from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
@@ -56,6 +57,35 @@ test('names that strangers and members choose are shown as text (ASVS 1.2.1, 1.2
   await page.emulateMedia({ media: null })
   await press(page, 'Sign out')
   await page.locator('.chosen', { hasText: script }).waitFor()
+})
+
+test('every page behind sign-in has a button to sign out (ASVS 7.4.4)', async () => {
+  const { page } = await openPage()
+  await signIn(page, await service.addCompany())
+  let pages = 0
+  await visit(page, SIGNED_IN, async () => {
+    pages += 1
+    await page.getByRole('button', { name: 'Sign out', exact: true }).waitFor()
+  })
+  expect(pages).toBeGreaterThan(4)
+})
+
+test('passwords are hidden, and can be pasted and filled in (ASVS 6.2.6, 6.2.7)', async () => {
+  const { page, context } = await openPage()
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  for (const [path, purpose] of [
+    ['/sign-in', 'current-password'],
+    ['/register', 'new-password'],
+  ] as const) {
+    await page.goto(path)
+    const field = page.locator(`input[type=password][autocomplete=${purpose}]`)
+    await field.waitFor()
+    expect(await page.locator('input[name*=assword]:not([type=password])').count()).toBe(0)
+    await page.evaluate(`navigator.clipboard.writeText('a pasted password')`)
+    await field.focus()
+    await page.keyboard.press('ControlOrMeta+V')
+    expect(await field.inputValue()).toBe('a pasted password')
+  }
 })
 
 test('sign-in and navigation work by keyboard with a visible focus (WCAG 2.1.1, 2.4.7)', async () => {

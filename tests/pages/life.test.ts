@@ -4,7 +4,7 @@ import { PASSWORD } from '../support/test-service.ts'
 
 const { origin, service, mailbox, openPage, openMailed, giveCodeTo } = await openPages()
 
-test('a company registers, sends an event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
+test('a company registers, sends an event, invites a colleague, and demotes them (ASVS 3.2.1, 14.3.3)', async () => {
   const { page } = await openPage()
   // In a browser that translates the page.
   await translate(page)

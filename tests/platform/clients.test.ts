@@ -51,7 +51,7 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
     ['a broken escape', basic({ id, secret: `${secret.slice(0, -1)}%` })],
     ['an unknown ID', basic({ id: randomUUID(), secret })],
     ['its ID in capitals', basic({ id: id.toUpperCase(), secret })],
-  ])('a client is refused with %s', async ([, authorization]) => {
+  ])('a client is refused with %s (ASVS 10.4.10)', async ([, authorization]) => {
     expectRefused(await askWith(authorization))
   })
 
@@ -61,7 +61,7 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
   })
 })
 
-test('a client without the scope gets 403', async () => {
+test('a client without the scope gets 403 (ASVS 10.4.11)', async () => {
   const reader = await addClient(service, ['events:read'])
   const both = await addClient(service, ['events:read', 'introspect', 'introspect'])
   expectProblem(await introspect(service, reader, token), [403, 'permission_denied'])

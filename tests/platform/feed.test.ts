@@ -75,7 +75,7 @@ test('an empty page has no cursor if there is no event', async () => {
   expect(await readPage()).toEqual({ events: [], next: null, isCaughtUp: true })
 })
 
-test('events arrive as sent, in the order of acknowledgment', async () => {
+test('events arrive as sent, in the order of acknowledgment (ASVS 1.2.3)', async () => {
   const data = { amount: 12.5, 'a name': ['ü', null, { deep: true }], text: '\u2028"\\' }
   const event = { id: 'first', type: 'payment.created', occurredAt: '2026-11-20T11:15:00.5+01:00', data }
   await service.send(admin.companyId, secret, event)

@@ -24,7 +24,7 @@ const ask = async (token: string, at = 0) => {
 const post = (body: string | Buffer, headers: Record<string, string> = FORM, query = '') =>
   service.ask(`/introspect${query}`, { headers: { ...headers, authorization: basic(client) }, body })
 
-test('an access token is described with the current rights of its user (ASVS 8.3.2)', async () => {
+test('an access token is described with the current rights of its user (ASVS 8.3.2, 8.3.3, 10.3.2, 10.3.3)', async () => {
   const { companyId } = await service.addCompany()
   const member = await service.addUser({ companyId }, 'viewer')
   const { accessToken, session } = await service.loginAs(member)
@@ -67,7 +67,7 @@ test('introspection does not renew a cookie (ASVS 7.3.1)', async () => {
   expect(await ask(cookie)).toEqual(INACTIVE)
 })
 
-test('auth_time is the older value of token and session, or absent', async () => {
+test('auth_time is the older value of token and session, or absent (ASVS 10.3.4)', async () => {
   const { access, accessToken, sessionId } = await openForge(service, admin)
   const proven = access.claims['auth_time'] as number
   const bodyWith = async (claims: object) =>

@@ -42,29 +42,32 @@ async function sessionOf(cookie: string) {
 const exchangeWith = (line: string, headers: string[]) =>
   exchange(service.platformAddresses[0] ?? '', `${[line, ...headers].join('\r\n')}\r\n\r\n`)
 
-test.for(['GET', 'HEAD'])("a proxy gets an active session's user in headers only, by %s", async (method) => {
-  const member = await service.addUser(admin, 'developer')
-  const { accessToken, session } = await service.loginAs(member)
-  const cookie = await service.cookieOf(member)
-  const { session_id } = await sessionOf(cookie)
-  for (const [credential, id] of [
-    [{ token: accessToken }, session.id],
-    [{ cookie }, session_id],
-  ] as const) {
-    const { status, headers, body } = await verify({ ...credential, method })
-    expect([status, body]).toEqual([200, ''])
-    expect(headers).toMatchObject({
-      'x-auth-company': admin.companyId,
-      'x-auth-user': member.userId,
-      'x-auth-session': id,
-      'x-auth-role': 'developer',
-      'x-auth-permissions': 'risk:read risk:assess analytics:read events:inspect',
-      'cache-control': 'no-store',
-    })
-    const unwanted = Object.keys(headers).filter((name) => /^ratelimit|^x-auth-error|set-cookie/.test(name))
-    expect(unwanted).toEqual([])
-  }
-})
+test.for(['GET', 'HEAD'])(
+  "a proxy gets an active session's user in headers only, by %s (ASVS 8.3.3)",
+  async (method) => {
+    const member = await service.addUser(admin, 'developer')
+    const { accessToken, session } = await service.loginAs(member)
+    const cookie = await service.cookieOf(member)
+    const { session_id } = await sessionOf(cookie)
+    for (const [credential, id] of [
+      [{ token: accessToken }, session.id],
+      [{ cookie }, session_id],
+    ] as const) {
+      const { status, headers, body } = await verify({ ...credential, method })
+      expect([status, body]).toEqual([200, ''])
+      expect(headers).toMatchObject({
+        'x-auth-company': admin.companyId,
+        'x-auth-user': member.userId,
+        'x-auth-session': id,
+        'x-auth-role': 'developer',
+        'x-auth-permissions': 'risk:read risk:assess analytics:read events:inspect',
+        'cache-control': 'no-store',
+      })
+      const unwanted = Object.keys(headers).filter((name) => /^ratelimit|^x-auth-error|set-cookie/.test(name))
+      expect(unwanted).toEqual([])
+    }
+  },
+)
 
 // Without a value, some proxies would keep the client's header.
 test.for<[role: string, permissions: string[], headers: string[]]>([
@@ -79,7 +82,7 @@ test.for<[role: string, permissions: string[], headers: string[]]>([
   expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(expected)
 })
 
-test('a required permission is checked against the current role (ASVS 8.3.2)', async () => {
+test('a required permission is checked against the current role (ASVS 8.3.2, 10.3.2)', async () => {
   const member = await service.addUser(admin, 'viewer')
   const cookie = await service.cookieOf(member)
   const query = '?permission=risk:assess'

@@ -172,9 +172,12 @@ const uselessKeys: RowOfKey[] = [
   ['an RSA key with an exponent of 9 bytes', 'RS256', { key: withExponent('01'.repeat(9)) }],
 ]
 
-test.for(uselessKeys)('a key that cannot verify is rejected: %s', async ([, kind, falsified]) => {
-  expect(await register(falsified, authenticators[kind])).toBeNull()
-})
+test.for(uselessKeys)(
+  'a key that cannot verify is rejected: %s (ASVS 11.6.1)',
+  async ([, kind, falsified]) => {
+    expect(await register(falsified, authenticators[kind])).toBeNull()
+  },
+)
 
 test.for<RowOfKey>([
   ['ES256', 'ES256', {}],

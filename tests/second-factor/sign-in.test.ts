@@ -114,7 +114,7 @@ test('one of ten requests signs in with the same passkey response', async () => 
   await expectOne(() => ({ challenge, method: 'passkey', response }))
 })
 
-test('a recovery code has 130 bits, works once, and causes an email (ASVS 6.3.7, 6.5.1–6.5.3)', async () => {
+test('a recovery code has 130 bits, works once, and causes an email (ASVS 6.3.7, 6.5.1, 6.5.2, 6.5.3)', async () => {
   const person = await service.personWithTotp(admin)
   const codes = person.recoveryCodes ?? []
   expect(new Set(codes).size).toBe(10)

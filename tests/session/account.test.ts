@@ -62,7 +62,7 @@ test('the session list has at most 1,000 sessions', async () => {
   expect(await listAs({ token })).toHaveLength(1_000)
 })
 
-test('a session ended from the list ends on every instance (ASVS 7.5.2)', async () => {
+test('a session ended from the list ends on every instance (ASVS 7.5.2, 10.4.9)', async () => {
   const person = await service.addUser(admin)
   const [mine, other] = [await service.loginAs(person), await service.loginAs(person)]
   const cookie = await service.cookieOf(person)

@@ -89,7 +89,7 @@ test.for<[act: string, reason: string, wholeCompany: boolean, end: Act, undo?: A
   await expectAlive(await signInEverywhere(person))
 })
 
-test('a new role takes effect everywhere on the next request (ASVS 8.1.1, 8.3.2)', async () => {
+test('a new role takes effect everywhere on the next request (ASVS 7.2.1, 8.1.1, 8.3.2)', async () => {
   const company = await service.addCompany()
   const person = await service.addUser(company, 'admin')
   const { credentials, refreshTokens } = await signInEverywhere(person)

@@ -130,7 +130,7 @@ test('a password reset makes its network known despite guesses', async () => {
   expect((await service.login(person, from(address))).status).toBe(200)
 })
 
-test('the device cookie is strict, lasts 90 days, and authorizes nothing (ASVS 3.3.1–3.3.4)', async () => {
+test('the device cookie is strict, lasts 90 days, and authorizes nothing (ASVS 3.3.1, 3.3.2, 3.3.3, 3.3.4)', async () => {
   const person = await service.addUser(admin)
   const answer = await signInBy(person, newAddress())
   const [, cookie = ''] = cookiesOf(answer)

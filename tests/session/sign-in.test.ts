@@ -125,7 +125,7 @@ test('an unverified email is refused only with the password (ASVS 2.3.1)', async
   for (const person of [disabled, suspended, unverified]) expect(await countLive(service, person)).toBe(0)
 })
 
-test('each sign-in opens a new session and is audited (ASVS 7.2.4, 16.2.1, 16.3.1)', async () => {
+test('each sign-in opens a new session and is audited (ASVS 7.2.2, 7.2.4, 16.2.1, 16.3.1)', async () => {
   const { companyId, userId, ...user } = await service.addUser(admin)
   const opened = await Promise.all(times(5, () => service.loginAs({ companyId, ...user })))
   for (const of of ['session', 'accessToken', 'refreshToken'])

@@ -43,7 +43,7 @@ async function seal({ companyId }: Person, sealed: string) {
   await row.set({ sealed_secret: sealed }).execute()
 }
 
-test("the secret's status has version and creator, never the secret (ASVS 14.2.6)", async () => {
+test("the secret's status has version and creator, never the secret (ASVS 14.2.6, 15.3.1)", async () => {
   const { admin, status, regenerate } = await openCompany()
   const nothing = { configured: false, version: null, hint: null, createdBy: null, lastUsedAt: null }
   expect(await status()).toMatchObject(nothing)

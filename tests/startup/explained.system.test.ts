@@ -81,7 +81,7 @@ test('a full disk is reported with its location', () => {
   expect(explain(ofService)).toMatch(/^The disk is full: [^\n]+\.$/)
 })
 
-test('an unknown database CA is explained with both of its settings', async () => {
+test('an unknown database CA is explained with both of its settings (ASVS 16.3.4)', async () => {
   const certificate = await makeCertificate()
   // Postgres starts TLS like this. The client gets no further.
   const server = createServer((socket) => {

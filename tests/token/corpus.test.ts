@@ -330,7 +330,7 @@ describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spell
     ['ASVS 9.1.2', wrongAlgorithms(kind, other)],
     ['RFC 8725, section 2.1', publicKeyAsSecret(kind)],
     ['ASVS 9.1.3, 9.2.2', wrongHeaders(kind, other)],
-    ['ASVS 9.2.3, 9.2.4', wrongClaims(kind, other)],
+    ['ASVS 9.2.3, 9.2.4, 10.3.1', wrongClaims(kind, other)],
     ['ASVS 9.2.1', wrongTimes(kind)],
     ['RFC 7515, section 5.2', wrongForms(kind)],
     ['ASVS 9.2.2', [['the form of the other kind', genuineOther]]],

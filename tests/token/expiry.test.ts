@@ -34,7 +34,7 @@ test('a refresh token is valid until its expiry, which the refusal names (ASVS 9
   expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
 })
 
-test('refreshes extend a session and its tokens only to its maximum age (ASVS 7.3.1, 7.3.2)', async () => {
+test('refreshes extend a session and its tokens only to its maximum age (ASVS 7.3.1, 7.3.2, 10.4.8)', async () => {
   const lives = { ACCESS_TOKEN_TTL_SECONDS: '600', REFRESH_TOKEN_TTL_SECONDS: '3600' }
   const service = await openTestService({ env: { ...lives, SESSION_MAX_AGE_SECONDS: '5000' } })
   let pair = await service.loginAs(await service.addCompany())

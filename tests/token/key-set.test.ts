@@ -13,7 +13,7 @@ const issuer = `${service.config.publicUrl}/api`
 const nowSeconds = Math.floor(service.clock.now() / 1000)
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-test('the key set is cacheable, with only public members (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 13.3.1)', async () => {
+test('the key set is cacheable, with only public members (RFC 7517, 9.2; RFC 9111, 5.2.2; ASVS 11.6.1, 13.3.1)', async () => {
   expect((await keySet()).headers['cache-control']).toBe('public, max-age=300')
   const base64url = (bytes: number) =>
     expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))

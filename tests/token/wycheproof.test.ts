@@ -38,14 +38,14 @@ function keyOf({ k, ...jwk }: { kty: string; k?: string; crv?: string; x?: strin
 
 describe.each(vectors.groups)('$alg', ({ alg, key, ...vectors }) => {
   test.for(Object.entries(vectors.valid))(
-    `${alg} signature %i of Wycheproof is accepted (ASVS 9.1.1, 11.2.1)`,
+    `${alg} signature %i of Wycheproof is accepted (ASVS 9.1.1, 11.2.1, 11.4.3)`,
     ([, jws]) => {
       expect(accepts(jws, alg, keyOf(key))).toBe(true)
     },
   )
 
   test.for(Object.entries(vectors.invalid))(
-    `${alg} signature %i of Wycheproof is rejected (ASVS 9.1.1, 11.2.1)`,
+    `${alg} signature %i of Wycheproof is rejected (ASVS 9.1.1, 11.2.1, 11.4.3)`,
     ([, jws]) => {
       expect(accepts(jws, alg, keyOf(key))).toBe(false)
     },

@@ -49,7 +49,7 @@ describe.runIf(isLinux)('two workers', async () => {
     service = await processes.start({ ...env, ...variables, DATABASE_URL: '', MASTER_KEYS: '', ...files })
   })
 
-  test('two workers share one port, one log, and summed metrics', async () => {
+  test('two workers share one port, one log, and summed metrics (ASVS 15.4.1)', async () => {
     const before = sumOf(await metricsOf(service), ANSWERED)
     expect(await ask(service, KEY_SET, 100)).toEqual(times(100, () => 200))
     await until(async () => sumOf(await metricsOf(service), ANSWERED) === before + 100)
