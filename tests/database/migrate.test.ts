@@ -188,7 +188,7 @@ describe('a request returns 503 if the database keeps it waiting (ASVS 16.5.2)',
     expect((await requests.event(0)).status).toBe(202)
   })
 
-  test('a request waits three seconds for a connection; other instances serve', async () => {
+  test('a request waits three seconds for a connection; other instances serve (ASVS 13.2.6)', async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const holders = times(2, () =>
       connection.db.transaction().execute(async (tx) => {

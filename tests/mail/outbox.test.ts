@@ -210,7 +210,7 @@ test.for([
   }
 })
 
-test('an email is retried for a day, whatever the mail server refuses', async () => {
+test('an email is retried for a day, whatever the mail server refuses (ASVS 13.2.6)', async () => {
   await queue(service, 1)
   const refusal = { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true }
   expect(await failOnce(refusal)).toMatchObject({ failed_at: null, last_error: 'EAUTH AUTH PLAIN 535' })

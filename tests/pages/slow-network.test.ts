@@ -21,7 +21,7 @@ import { PASSWORD } from '../support/test-service.ts'
 const { origin, service, openPage, openAdmin } = await openPages()
 const large = await addLargeCompany(service)
 
-test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1)', async () => {
+test('a page clears itself once its session has expired in all tabs (ASVS 7.3.1, 14.3.1)', async () => {
   const { page, context } = await openPage()
   // The service's own clock, which others advance, must fit the time of its responses.
   await page.clock.install()
