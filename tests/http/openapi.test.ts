@@ -11,7 +11,7 @@ test('the OpenAPI document is version 3.1 of this interface at PUBLIC_URL', () =
 })
 
 test.for(operations)(
-  'the OpenAPI document states who can call $name and its outcomes (ASVS 6.1.3)',
+  'the OpenAPI document states who can call $name and its outcomes (ASVS 6.1.3, 8.1.1)',
   ({ operation }) => {
     const { operationId, tags, security, responses, parameters } = operation
     const known = document.tags.map(({ name }: { name: string }) => name)

@@ -10,7 +10,7 @@ import { createClock } from '../support/test-service.ts'
 const about = { id: '0123456789', kind: 'password_changed', to: 'ada@acme.example', at: new Date(0) } as const
 const message = { ...about, subject: 's', text: 't', html: 'h' }
 
-test('other users cannot open anything in the data folder (ASVS 13.4.2)', async () => {
+test('other users cannot open anything in the data folder', async () => {
   const before = process.umask(0)
   onTestFinished(() => void process.umask(before))
   const home = await openFolder()
