@@ -33,7 +33,13 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
     // Responses are data: they cannot run, load, or be framed, even if a browser renders one.
     contentSecurityPolicy: {
       useDefaults: false,
-      directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], sandbox: [] },
+      directives: {
+        defaultSrc: ["'none'"],
+        baseUri: ["'none'"],
+        formAction: ["'none'"],
+        frameAncestors: ["'none'"],
+        sandbox: [],
+      },
     },
     strictTransportSecurity: { maxAge: 31_536_000, includeSubDomains: true },
     referrerPolicy: { policy: 'no-referrer' },

@@ -54,7 +54,9 @@ const answers: Record<string, (headers: Headers) => Promise<Headed>> = {
 function expectCommonHeaders({ status, headers }: Headed): void {
   expect(headers).toMatchObject({
     'cache-control': 'no-store',
-    'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
+    'content-security-policy': expect.stringMatching(
+      /default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'/,
+    ),
     'cross-origin-opener-policy': 'same-origin',
     'cross-origin-resource-policy': 'same-origin',
     'referrer-policy': 'no-referrer',
