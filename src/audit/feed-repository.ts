@@ -50,7 +50,8 @@ function onlyRow<Row>([row]: Row[]): Row {
   return row
 }
 
-const isLate = sql`coalesce(r.reason, '') in ('factor_missing', 'other')`
+/** As in the index refused_sign_ins_late. */
+const isLate = sql`r.reason in ('factor_missing', 'other')`
 
 interface PageOptions {
   /** The last complete minute, in milliseconds. */
@@ -82,7 +83,7 @@ export async function readFeed(
     where e.company_id = ${companyId} and e.feed_position < ${END_OF_FEED}
       and (e.feed_position, e.audit_id) > (${after.entries.position}::bigint, ${after.entries.id}::uuid)
     order by e.feed_position, e.audit_id limit ${max})
-    union all ${refused('sums', sql`not ${isLate}`)}
+    union all ${refused('sums', sql`(${isLate}) is not true`)}
     union all ${refused('lateSums', isLate)}
     union all (select ${serviceEntry}, 'sums' as part, ${inMs(sql`s.minute`)} as position from service_sign_ins s
     where s.company_id = ${companyId} and ${due('sums', sql`s.minute`, sql`s.audit_id`)})`.execute(db)

@@ -43,7 +43,8 @@ const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 type Positions = Record<Part, FeedPosition>
 
 function beginningAt(from: Date): Positions {
-  const first = { position: String(from.getTime()), id: NIL_ID }
+  // Just before that minute, whose sums may still be open.
+  const first = { position: String(from.getTime() - 1), id: NIL_ID }
   return { entries: { position: '0', id: NIL_ID }, sums: first, lateSums: first }
 }
 
@@ -81,7 +82,7 @@ function decode(text: string): Cursor {
   try {
     const read: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
     const [feedId = '', companyId = '', ...rest] = (Array.isArray(read) ? read : []).map(String)
-    const [entries, sums, lateSums] = PARTS.map((_, index) => toPosition(rest.slice(2 * index)))
+    const [entries, sums, lateSums] = PARTS.map((part, index) => toPosition(part, rest.slice(2 * index)))
     if (entries && sums && lateSums && ID.test(feedId) && ID.test(companyId)) {
       const cursor = { feedId, companyId, position: { entries, sums, lateSums } }
       // A cursor has only one spelling.
@@ -93,8 +94,12 @@ function decode(text: string): Cursor {
   throw invalidCursor()
 }
 
-function toPosition([position = '', id = '']: string[]): FeedPosition | undefined {
-  return POSITION.test(position) && ID.test(id) ? { position, id } : undefined
+/** Milliseconds, until the year 2286. Postgres has no times for all positions of transactions. */
+const MINUTE = /^\d{13}$/
+
+function toPosition(part: Part, [position = '', id = '']: string[]): FeedPosition | undefined {
+  const form = part === 'entries' ? POSITION : MINUTE
+  return form.test(position) && ID.test(id) ? { position, id } : undefined
 }
 
 function invalidCursor(): Problem {

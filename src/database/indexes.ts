@@ -28,6 +28,11 @@ const INDEXES: Index[] = [
     columns: sql`(company_id, user_id, minute) where user_id is not null`,
   },
   { table: 'service_passwords', name: 'service_passwords_by_digest', columns: sql`(digest)` },
+  {
+    table: 'refused_sign_ins',
+    name: 'refused_sign_ins_late',
+    columns: sql`(company_id, minute) where reason in ('factor_missing', 'other')`,
+  },
   ...inByteOrder('events', { events_pkey: sql`(company_id, event_id text_pattern_ops)` }),
   ...inByteOrder('users', {
     users_company_id_email_key: sql`(company_id, email text_pattern_ops)`,

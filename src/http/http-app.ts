@@ -159,8 +159,10 @@ async function arrival(app: FastifyInstance, { isTrusted }: { isTrusted: Trust }
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const { schema, config } = request.routeOptions
-    // Public routes declare no security. Sign-in is one of them, with its credential in the body.
-    const asksForCredential = (schema?.security?.length ?? 0) > 0 || config.countedAs === 'sign_ins'
+    // Public routes declare no security, or an optional one. Sign-in is one of them, with its credential in the body.
+    const schemes = schema?.security ?? []
+    const isGuarded = schemes.length > 0 && schemes.every((one) => Object.keys(one).length > 0)
+    const asksForCredential = isGuarded || config.countedAs === 'sign_ins'
     if (asksForCredential && reply.statusCode < 300 && isTrusted(request.socket.remoteAddress)) {
       reply.header(PROVEN, '1')
     }

@@ -76,12 +76,12 @@ export function byClient({ network, via }: Pick<Client, 'network' | 'via'>): ByN
 
 interface ByDevice {
   device: string
-  network: string
+  client: ByNetwork
 }
 
 /** Others on its network cannot lock out a device. An attacker can make many devices known, so together they have a limit too. */
-export function byDevice(device: string, network: string): ByDevice {
-  return { device, network }
+export function byDevice(device: string, client: ByNetwork): ByDevice {
+  return { device, client }
 }
 const DEVICES_FACTOR = 4
 
@@ -105,7 +105,7 @@ export interface Quota {
 export function quotasOf(limit: Limit, subject: Subject): Quota[] {
   if ('device' in subject) {
     const ofAll = { ...limit, name: `${limit.name}-devices`, max: limit.max * DEVICES_FACTOR }
-    return [{ limit, values: [subject.device] }, ...quotasOf(ofAll, byNetwork(subject.network))]
+    return [{ limit, values: [subject.device] }, ...quotasOf(ofAll, subject.client)]
   }
   if (!('network' in subject)) return [{ limit, values: subject }]
   const { network, about } = subject

@@ -94,15 +94,17 @@ export async function requestMail(
   const named = readNamedCompany(account)
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
+  // A company's servers share the turns of one network, whichever they name: the person can be in other companies, too.
+  const sender = client.via?.companyId ?? network
   // Bounds the outbox and the counters below. Responses report neither limit: the second names an account.
   await counters.consumeFor(config.limits.mailRequests, byClient(client), { now }, async () => {
     const companyId = await resolveCompany(db, named)
     if (client.via && client.via.companyId !== companyId) return
     const queue = () =>
-      queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
+      queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network: sender, now })
     try {
       // By company and network: neither other companies nor strangers can exhaust the owner's requests.
-      const requester = byNetwork(network, kind, companyId, recipient)
+      const requester = byNetwork(sender, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, requester, { now }, queue)
     } catch (error) {
       // Beyond this limit, the response is the same.

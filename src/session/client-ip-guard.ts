@@ -43,8 +43,10 @@ async function clientIp(
   app.addHook('onRequest', async (request) => {
     const [ipAddress, ...others] = headerValues(request.raw, HEADER)
     if (ipAddress === undefined || !request.routeOptions.config.admitsClientIp) return
-    if (others.length > 0 || isIP(ipAddress) === 0 || ipAddress.includes('%'))
+    if (others.length > 0 || isIP(ipAddress) === 0 || ipAddress.includes('%')) {
+      await app.limits.anonymous(request)
       throw invalidField(`headers/${HEADER}`, 'must be one IPv4 or IPv6 address')
+    }
     const { companyId, userId } = await findServiceAccount(request)
     request.via = { companyId, userId }
     request.logContext.via = userId
@@ -56,6 +58,7 @@ async function clientIp(
   async function findServiceAccount(request: FastifyRequest): Promise<Session> {
     const bearer = bearerOf(request)
     if (bearer === undefined) {
+      await app.limits.anonymous(request)
       const detail =
         'Gatehouse-Client-Ip requires the access token or password of a service account. Send it as `Authorization: Bearer <credential>`, or leave out Gatehouse-Client-Ip.'
       throw invalidField(`headers/${HEADER}`, 'requires the credential of a service account', detail)

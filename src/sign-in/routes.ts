@@ -153,6 +153,8 @@ const ANY_COMPANY = ''
 /** Needs the body. No handle has the form of an ID. */
 function senderOf(request: FastifyRequest) {
   const { companyId, company }: NamedCompany = Object(request.body)
+  // A server can name any network, so what is known of others there must not show.
+  if (request.via) return { network: request.via.companyId, company: request.via.companyId }
   return { network: networkOf(request), company: (companyId ?? company ?? ANY_COMPANY).toLowerCase() }
 }
 
@@ -174,7 +176,7 @@ function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { confi
   return {
     /** Runs before the body is read. Strangers must not exhaust the limit of a network with known servers. */
     async countArrival(request: FastifyRequest): Promise<void> {
-      if (known.has({ network: networkOf(request), company: ANY_COMPANY })) return
+      if (!request.via && known.has({ network: networkOf(request), company: ANY_COMPANY })) return
       await anonymous(request)
       arrivals.add(request)
     },
@@ -187,8 +189,9 @@ function createSignInLimits({ limits }: Pick<FastifyInstance, 'limits'>, { confi
       countRefusal: () => refused.count(request, true),
       noteCorrect({ companyId, companyHandle }) {
         const { network } = senderOf(request)
-        for (const company of [companyId, companyHandle ?? ANY_COMPANY, ANY_COMPANY])
-          known.note({ network, company })
+        if (!request.via)
+          for (const company of [companyId, companyHandle ?? ANY_COMPANY, ANY_COMPANY])
+            known.note({ network, company })
         if (arrivals.delete(request)) anonymous.counter.refund(request)
       },
     }),

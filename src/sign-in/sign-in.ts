@@ -125,8 +125,9 @@ export async function signIn(context: Context, attempt: Attempt): Promise<Signed
 }
 
 function applicantOf({ client }: Attempt, { recognized: { device, isKnown } }: Found): Applicant {
-  // In the hashing queue, a company's servers share the slots of one network, whichever networks they name.
-  return { ...client, network: client.via?.companyId ?? client.network, device, isKnown }
+  // In the hashing queue, a company's servers share the slots of one network, whatever they name.
+  if (client.via) return { ...client, network: client.via.companyId, isKnown }
+  return { ...client, device, isKnown }
 }
 
 function guesserOf(
@@ -177,7 +178,7 @@ interface Attempting {
 }
 
 function subjectOf({ client, device }: Attempting): Subject {
-  return device === undefined ? byClient(client) : byDevice(device, client.network)
+  return device === undefined ? byClient(client) : byDevice(device, byClient(client))
 }
 
 /** Returns the quotas to use. Refuses without a statement if one was reached in the last second. @throws Problem rate_limited */

@@ -284,6 +284,30 @@ test.for<[string, string]>([
   expectProblem(await ask(reader.token, { after }), [400, 'invalid_request'])
 })
 
+test('a cursor with positions that do not exist is refused or reads nothing', async () => {
+  const { reader } = await openCompany()
+  const next = await catchUp(reader)
+  const parts: string[] = JSON.parse(Buffer.from(next ?? '', 'base64url').toString())
+  for (const index of [2, 4, 6]) {
+    const forged = Buffer.from(JSON.stringify(parts.with(index, '999999999999999999'))).toString('base64url')
+    expect((await ask(reader.token, { after: forged })).status).toBe(index === 2 ? 200 : 400)
+  }
+})
+
+test('sums of the first minute come once they are complete', async () => {
+  const { admin, reader } = await openCompany()
+  await sql`update event_feed set audit_from = date_trunc('minute', now())`.execute(db)
+  const { audit_from: first } = await db
+    .selectFrom('event_feed')
+    .select('audit_from')
+    .executeTakeFirstOrThrow()
+  await fail(admin, 0)
+  const next = await catchUp(reader)
+  const [, , , , sums] = JSON.parse(Buffer.from(next ?? '', 'base64url').toString())
+  expect(Number(sums)).toBeLessThan(first.getTime())
+  await sql`update event_feed set audit_from = now() - interval '1 day'`.execute(db)
+})
+
 test("a different company's cursor is refused", async () => {
   const [ours, theirs] = [await openCompany(), await openCompany()]
   const after = await catchUp(theirs.reader)

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { listAudit } from '../support/audit.ts'
 import { linesAbout } from '../support/log-lines.ts'
 import { expectField, expectProblem } from '../support/problem.ts'
-import { openFactorService } from '../support/second-factors.ts'
+import { COOKIE_MODE, openFactorService } from '../support/second-factors.ts'
 import { type Answer, type Person, times } from '../support/test-service.ts'
 
 /** A company's own server signs its people in, and names their IP addresses. */
@@ -152,4 +152,52 @@ test('requests that name a client have a limit by service account', async () => 
     ),
   )
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(1)
+})
+
+test('a server cannot lock out known browsers of others on a network that it names', async () => {
+  const network = '203.0.113.50'
+  const deviceOf = ({ headers }: Answer) =>
+    /__Host-device=[^;]+/.exec([headers['set-cookie']].flat().join())?.[0] ?? ''
+  const victim = await service.addCompany()
+  const browser = { 'x-forwarded-for': network, ...COOKIE_MODE }
+  const cookie = deviceOf(await service.login(victim, { headers: browser }))
+  const busy = await service.addCompany()
+  const servers = [await addServer(busy), await addServer(busy)]
+  const signIn = (cookie?: string, n = 0) =>
+    service.login(busy, {
+      token: servers[n % 2]?.token,
+      headers: { 'gatehouse-client-ip': network, ...COOKIE_MODE, ...(cookie && { cookie }) },
+    })
+  const devices = []
+  for (const _ of times(5, () => 0)) devices.push(deviceOf(await signIn()))
+  await Promise.all(devices.flatMap((device) => times(28, (n) => signIn(device, n))))
+  const answer = await service.login(victim, { headers: { ...browser, cookie } })
+  expect(answer.status).toBe(200)
+})
+
+test('a request for an email makes no network known to the proxy', async () => {
+  const json = { companyId: admin.companyId, email: 'no@body.example' }
+  const stranger = await service.call('/auth/password/forgot', { json })
+  expect(stranger.headers).not.toHaveProperty('x-network-proven')
+})
+
+test('emails that a server causes share the turns of one network', async () => {
+  const person = await service.addUser(admin)
+  const json = { companyId: admin.companyId, email: person.email }
+  const { token } = await addServer(admin)
+  await Promise.all(
+    times(6, (n) => service.call('/auth/password/forgot', { json, ...named(token, `203.0.113.${n}`) })),
+  )
+  const mails = db.selectFrom('mail_outbox').select('network').where('recipient', '=', person.email)
+  const networks = (await mails.execute()).map(({ network }) => network)
+  expect([networks.length, new Set(networks)]).toEqual([3, new Set([admin.companyId])])
+})
+
+test('malformed addresses count as requests without a credential', async () => {
+  const answers = await Promise.all(
+    times(601, () =>
+      service.login(admin, { headers: { 'gatehouse-client-ip': 'x', 'x-forwarded-for': '198.51.100.77' } }),
+    ),
+  )
+  expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThan(0)
 })
