@@ -42,8 +42,9 @@ export async function auditRefusal(
   { db, system }: { db: Executor; system: System },
   { companyId, userId: actor, sessionId }: MemberIds & { sessionId?: string | undefined },
   details: { method: Method | 'mailed_code'; reason?: FactorRefusal },
-  { client: { ipAddress }, now }: Received,
+  { client: { ipAddress, via }, now }: Received,
 ): Promise<void> {
-  const about = { action: 'second_factor', outcome: 'refused', actor, sessionId, ipAddress, details }
+  const all = via ? { ...details, via: via.userId } : details
+  const about = { action: 'second_factor', outcome: 'refused', actor, sessionId, ipAddress, details: all }
   await appendAudit(db, companyId, newEntry(system, new Date(now), about))
 }

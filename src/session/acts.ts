@@ -96,6 +96,8 @@ export function actIn(
   { client, now }: { client?: Client; now: number },
 ) {
   const by = { outcome: 'done', actor: userId, sessionId, ipAddress: client?.ipAddress }
+  const ofOperator = operatorName === undefined ? {} : { operator: operatorName }
+  const through = { ...ofOperator, ...(client?.via && { via: client.via.userId }) }
   return {
     tx,
     companyId,
@@ -105,8 +107,8 @@ export function actIn(
       action: keyof typeof ACTIONS,
       { subject, details }: Pick<AuditEntry, 'subject' | 'details'> = {},
     ): Promise<void> => {
-      const named = operatorName === undefined ? details : { ...details, operator: operatorName }
-      const about = { action, ...by, subject, details: named }
+      const all = { ...details, ...through }
+      const about = { action, ...by, subject, ...(Object.keys(all).length > 0 && { details: all }) }
       await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
     },
     mail: async (mail: Omit<NewMail, 'now'>): Promise<string> =>

@@ -72,6 +72,8 @@ test('an access token of the service account is accepted, too, and a second fact
   const person = await service.personWithTotp(admin)
   const options = named(signedIn.accessToken, '192.0.2.77')
   const { challenge } = await service.begin(person, options)
+  await service.complete({ challenge, method: 'totp', code: '000000' }, options)
+  expect(await listAudit(db, 'second_factor', person)).toMatchObject([{ details: { via: server.userId } }])
   expect((await service.complete({ challenge, ...service.totpOf(person) }, options)).status).toBe(200)
   const forgot = { companyId: admin.companyId, email: person.email }
   expect((await service.call('/auth/password/forgot', { json: forgot, ...options })).status).toBe(202)
