@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Agent, request } from 'undici'
 import { expect, test } from 'vitest'
@@ -13,7 +14,7 @@ import { choose } from '../../scripts/fault-test/faults/fault.ts'
 import { toText } from '../../scripts/fault-test/run/report.ts'
 import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
-import { openClient } from '../../scripts/kit/client.ts'
+import { JSON_CONTENT, openClient, type Request } from '../../scripts/kit/client.ts'
 import { ingest, openSender, SAMPLE_EVENT } from '../../scripts/kit/events.ts'
 import { type Credentials, openSession, perform, refresh } from '../../scripts/kit/operations.ts'
 import { openOperator } from '../../scripts/kit/operator.ts'
@@ -52,7 +53,7 @@ const target = await openClusterTarget({ say: console.log, signal }, cleanup).ca
 const { cluster } = target
 const { caFile } = cluster.database
 
-test('a killed database machine loses no acknowledged change', async () => {
+test('a killed database machine loses no acknowledged change, and the audit feed skips none', async () => {
   // A standby can show sessions that have already ended.
   const primary = await cluster.database.primary()
   for (const n of MACHINES) {
@@ -72,13 +73,64 @@ test('a killed database machine loses no acknowledged change', async () => {
   const lasting = { least: 30_000, more: 1 }
   const options = { seed: 'slow', seconds: 1, lasting, say: console.log, signal }
   const faults = choose(CLUSTER_FAULTS, ['machine-killed'])
-  const result = await runFaults(target, faults, options, cleanup)
+  const result = await collectBeside(() => runFaults(target, faults, options, cleanup))
   console.log(toText(result))
   expect(result.violations).toEqual([])
   expect(result.outcomes['ok']).toBeGreaterThan(1_000)
   expect(result.outcomes['503']).toBeGreaterThan(0)
   expect(await cluster.database.primary()).not.toBe(primary)
 })
+
+/** Changes a name and collects the audit trail all the while. In the end, the collector has each entry once. */
+async function collectBeside<Result>(work: () => Promise<Result>): Promise<Result> {
+  const [company, url] = [target.companies[0], target.urls[0]]
+  if (!company || !url) throw new Error('the cluster has companies')
+  const client = openClient(url, { connections: 4, deadlineMs: 10_000 })
+  const { accessToken: token } = await openSession(client, company.admin)
+  const ask = async (request: Request) =>
+    await client.send(request).then(
+      ({ status, text }) => ({ status, body: status < 300 ? JSON.parse(text) : {} }),
+      () => ({ status: 0, body: {} }),
+    )
+  const change = (method: 'POST' | 'PATCH', path: string, body: object) =>
+    ask({ method, path: `/api/auth/${path}`, token, headers: JSON_CONTENT, body: JSON.stringify(body) })
+  const { body: collector } = await change('POST', 'members', { name: 'SIEM', role: 'auditor' })
+  let [isWorking, acknowledged, next] = [true, 0, '']
+  const ids: string[] = []
+  async function collect(): Promise<void> {
+    const path = `/api/auth/audit/feed?limit=1000${next && `&after=${next}`}`
+    const { status, body } = await ask({ method: 'GET', path, token: collector.password })
+    if (status !== 200) return
+    // Sums come later than this test ends.
+    ids.push(
+      ...body.entries.filter(({ count }: { count?: number }) => !count).map(({ id }: { id: string }) => id),
+    )
+    next = body.next ?? ''
+  }
+  const writing = (async () => {
+    for (let n = 0; isWorking; n += 1) {
+      const { status } = await change('PATCH', 'account', { name: `Ada ${n}` })
+      if (status === 200) acknowledged += 1
+      await sleep(100)
+    }
+  })()
+  const reading = (async () => {
+    for (; isWorking; await sleep(100)) await collect()
+  })()
+  const result = await work()
+  isWorking = false
+  await Promise.all([writing, reading])
+  const { db, close } = connect({ url: cluster.operator.DATABASE_URL, poolSize: 1 })
+  const rows = db.selectFrom('audit_events').select(['audit_id', 'action'])
+  const stored = await rows.where('company_id', '=', company.admin.companyId).execute()
+  await close()
+  await expect.poll(async () => await collect().then(() => ids.length)).toBeGreaterThanOrEqual(stored.length)
+  expect(ids.toSorted()).toEqual(stored.map(({ audit_id }) => audit_id).toSorted())
+  expect(stored.filter(({ action }) => action === 'name_change').length).toBeGreaterThanOrEqual(acknowledged)
+  expect(acknowledged).toBeGreaterThan(10)
+  await client.close()
+  return result
+}
 
 /** A sign-in, a refresh, and an event, and everything that nobody on the way may read. */
 async function work(url: string, admin: Credentials): Promise<[what: string, text: string][]> {
