@@ -13,6 +13,13 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
 /** As a `ref`: focuses an element when it appears, before the next frame, so that no focus is taken from someone who types. */
 export const takeFocus = (element: HTMLElement | null) => element?.focus()
 
+/** The link disappears, so the first field of the filter takes the focus. */
+export const ClearFilters = ({ path }: { path: string }) => (
+  <a href={path} onClick={() => takeFocus(document.querySelector('search input'))}>
+    Clear filters
+  </a>
+)
+
 /** Of a `<select>`: values with their words. Each has its value, because page translators replace the words. */
 export function Options({ of }: { of: Record<string, string> }) {
   return Object.entries(of).map(([value, words]) => (

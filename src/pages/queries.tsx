@@ -10,7 +10,7 @@ import {
   useQueryClient,
 } from '@tanstack/preact-query'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, type Arguments, call, type Loose } from './api.ts'
 import { isExpired } from './expiry.ts'
 import { useQuery as useAddress } from './router.ts'
@@ -120,6 +120,16 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
     // A response on its way would bring the previous rows back.
     if (client.isFetching({ queryKey }) > 0) list.refetch({ cancelRefetch: false }).then(apply)
   }
+  /** The rows before the next page. The last page removes the button, so its first row takes the focus. */
+  const rowsBefore = useRef(Number.NaN)
+  const rows = () => document.querySelectorAll<HTMLElement>('.list-row')
+  useLayoutEffect(() => {
+    const row = rows()[rowsBefore.current]
+    if (!row || list.hasNextPage || document.activeElement !== document.body) return
+    rowsBefore.current = Number.NaN
+    row.tabIndex = -1
+    row.focus()
+  })
   const isOfMore = list.isFetchNextPageError
   return {
     first: isOfMore ? { ...list, error: null } : list,
@@ -131,7 +141,10 @@ export function usePages<Name extends 'GET /auth/members' | 'GET /auth/audit'>(
         {list.hasNextPage && (
           <button
             type="button"
-            onClick={() => list.fetchNextPage({ cancelRefetch: false })}
+            onClick={() => {
+              rowsBefore.current = rows().length
+              list.fetchNextPage({ cancelRefetch: false })
+            }}
             aria-disabled={list.isFetchingNextPage}
           >
             {list.isFetchingNextPage ? 'One moment…' : label}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openPages, press, say, signIn, translate } from '../support/browser.ts'
+import { go, openPages, say, signIn, translate } from '../support/browser.ts'
 
 /** The activity page: its filters, its time zone, and its links. */
 
@@ -34,7 +34,8 @@ test('activity is filtered by people and by days of the browser, in English, als
   await expect.poll(() => asked.at(-1)?.get('to')).toBe('2026-11-02T05:00:00.000Z')
   expect(asked.at(-1)?.get('from')).toBe('2026-11-01T04:00:00.000Z')
 
-  await press(page, 'Clear filter')
+  await go(page, 'Clear filters')
+  await by.and(page.locator(':focus')).waitFor()
   const who = page.locator('td.trail-who')
   await page.getByRole('cell', { name: 'signed in' }).first().waitFor()
   await by.fill('nobody')
@@ -62,7 +63,7 @@ test('activity is filtered by people and by days of the browser, in English, als
   await about.press('Enter')
   await say(page, 'No events match.')
   await expect.poll(() => asked.at(-1)?.get('subject')).toBe('bob@else.example')
-  await press(page, 'Clear filter')
+  await go(page, 'Clear filters')
   await page.getByLabel('What').selectOption({ label: 'added' })
   await page.getByRole('cell', { name: `added ${member.email}` }).waitFor()
 

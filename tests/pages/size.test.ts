@@ -16,6 +16,10 @@ test('a large company filters members, goes Back, and exports 5,000 activity ent
   await page.locator('search').getByLabel('Status').selectOption('disabled')
   await say(page, /^1\d members match$/)
   const address = page.url()
+  await go(page, 'Clear filters')
+  await page.locator('input[type=search]:focus').waitFor()
+  await page.goBack()
+  await say(page, /^1\d members match$/)
   await page.getByRole('searchbox').fill('MEMBER30@')
   await expect.poll(() => page.url()).not.toBe(address)
   await page.waitForLoadState('networkidle')
@@ -78,5 +82,16 @@ test('Back restores the rows of a list and the place in it', async () => {
     await heading(page, name)
     await expect.poll(place).toBe(before)
     await expect.poll(() => rows.count()).toBe(last * size)
+  }
+  // The last page removes the button, and its first row takes the focus.
+  const ends = { '/members?shown=9': 451, '/activity?action=user_role&shown=49': 4_901 }
+  for (const [path, first] of Object.entries(ends)) {
+    await page.goto(path)
+    await expect.poll(() => rows.count()).toBe(first - 1)
+    await page.getByRole('button', { name: /^Show/ }).click()
+    await rows
+      .nth(first - 1)
+      .and(page.locator(':focus'))
+      .waitFor()
   }
 })

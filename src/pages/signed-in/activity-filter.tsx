@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery as useCached } from '@tanstack/preact-query'
 import { useId, useRef, useState } from 'preact/hooks'
 import { Select } from '../form.tsx'
-import { formats, LinkButton, Options } from '../parts.tsx'
+import { ClearFilters, formats, Options } from '../parts.tsx'
 import { reading } from '../queries.tsx'
 import { useQuery } from '../router.ts'
 import type { Member } from '../routes.ts'
@@ -74,7 +74,7 @@ export function ActivityFilter() {
           </span>
         )}
         {Object.keys(NONE).some((name) => chosen[name as keyof typeof NONE]) && (
-          <LinkButton onClick={() => change(NONE)}>Clear filter</LinkButton>
+          <ClearFilters path="/activity" />
         )}
       </p>
     </search>
@@ -92,7 +92,7 @@ function PersonField({ name, label }: { name: 'actor' | 'subject'; label: string
   /** Undefined until the field has the focus. */
   const [search, setSearch] = useState<string>()
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  // A link, Back, or "Clear filter" changed the query.
+  // A link, Back, or "Clear filters" changed the query.
   const isForeign = typed.id !== chosen
   const { data: member } = useCached({
     ...reading('GET /auth/members/:id', { id: chosen }),

@@ -10,8 +10,8 @@ type Page = Answer<'GET /auth/audit'>
 const heights = new WeakMap<Page, number>()
 
 export function EntryTable({ pages }: { pages: Page[] }) {
-  // One page at a time, so that thousands of rows do not block the browser.
-  const [drawn, setDrawn] = useState(1)
+  // One page at a time, so that thousands of rows do not block the browser. An appended page is drawn immediately.
+  const [drawn, setDrawn] = useState(0)
   useEffect(() => {
     if (drawn >= pages.length) return
     const timer = setTimeout(() => setDrawn(drawn + 1))
@@ -22,8 +22,8 @@ export function EntryTable({ pages }: { pages: Page[] }) {
       <ListHead columns={{ When: undefined, Who: undefined, What: undefined }} />
       {pages.map(
         (page, n) =>
-          (n < drawn || heights.has(page)) && (
-            <Rows key={page.entries[0]?.id} page={page} isDrawn={n < drawn} />
+          (n <= drawn || heights.has(page)) && (
+            <Rows key={page.entries[0]?.id} page={page} isDrawn={n <= drawn} />
           ),
       )}
     </table>

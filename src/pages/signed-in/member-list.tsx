@@ -1,6 +1,6 @@
 import { useEffect, useId, useMemo, useState } from 'preact/hooks'
 import { Outcome, useChange } from '../outcome.tsx'
-import { LOCALE, Time } from '../parts.tsx'
+import { ClearFilters, LOCALE, Time } from '../parts.tsx'
 import { usePages, useRead, useReload, Waiting } from '../queries.tsx'
 import type { Member, Security } from '../routes.ts'
 import { ListHead } from './list-head.tsx'
@@ -53,7 +53,7 @@ export function MemberList(given: Pick<DetailsProps, 'session' | 'issuing'>) {
       <MemberFilter />
       <p class={isFiltered || shown < total ? 'list-count' : 'hidden'}>
         <span role="status">{first.data && `${found}${shown < total ? `, ${shown} shown` : ''}`}</span>
-        {isFiltered && <a href="/members">Clear filters</a>}
+        {isFiltered && <ClearFilters path="/members" />}
       </p>
       {policy !== 'optional' && (
         <p class="quiet">
