@@ -59,6 +59,11 @@ test('a pasted list invites each person with the role on their line', async () =
   await row('bob@bücher.example').or(row('bob@xn--bcher-kva.example')).getByText('viewer').waitFor()
   await row('Eve@list.example').getByText('admin', { exact: true }).waitFor()
   await press(page, 'Withdraw the invitation for carol@list.example')
+  // Not the small, right-aligned text of the table around it.
+  await page.getByRole('dialog').waitFor()
+  const style =
+    "(({ textAlign, fontSize }) => [textAlign, fontSize])(getComputedStyle(document.querySelector('dialog')))"
+  expect(await page.evaluate(style)).toEqual(['start', '16px'])
   await press(page.getByRole('dialog'), 'Withdraw')
   await page.locator('.done:focus', { hasText: 'Invitation for carol@list.example withdrawn.' }).waitFor()
   await page.getByRole('link', { name: 'Invitations 3' }).waitFor()
