@@ -29,6 +29,12 @@ test('a used or unknown link is reported before anything is typed', async () => 
   await say(page, 'ask the person who invited you to send a new one.')
   await page.goto('/confirm-email#token=confirm_nonsense')
   await heading(page, 'Link expired')
+  await page.goto('/undo#token=undo_nonsense')
+  await press(page, 'Undo the change')
+  await page.locator('h1:focus', { hasText: 'Link expired' }).waitFor()
+  await page.getByRole('alert').getByText('contact an admin').waitFor()
+  expect(await page.getByRole('button', { name: 'Undo the change' }).count()).toBe(0)
+  expect(await page.getByText("a change that you didn't make").count()).toBe(0)
   // Opened again, the page has no token, because it is stored nowhere.
   const token = await forget(admin)
   // Mail programs can encode characters of the link, and add the punctuation after it.

@@ -45,7 +45,7 @@ export function explain(advice: string, taken = TAKEN) {
   }
 }
 
-const DEAD = 'dead_link'
+export const DEAD = 'dead_link'
 
 /** The title of a page, unless its link is invalid. */
 export const titleOf = (error: unknown, title: string) =>

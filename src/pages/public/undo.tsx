@@ -7,7 +7,7 @@ import { fragment } from '../router.ts'
 import type { Answer } from '../routes.ts'
 import { ADMIN } from '../words.ts'
 import { Frame } from './frame.tsx'
-import { explain, type LinkProps, NO_LINK, titleOf, token } from './mailed-links.tsx'
+import { DEAD, explain, type LinkProps, NO_LINK, token } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 
 /** Undoes a first second factor or a new email. Anyone can write a link that names an account: the token decides. */
@@ -28,6 +28,13 @@ export function Undo({ session }: LinkProps) {
         </div>
       </Frame>
     )
+  const fault = change.result?.error
+  if (fault?.code === DEAD)
+    return (
+      <Frame title="Link expired" links={{ '/sign-in': 'Sign in' }}>
+        <Fault>{fault.message}</Fault>
+      </Frame>
+    )
   async function undo(): Promise<void> {
     const failed = explain(
       `If someone else still has access to your account, contact ${ADMIN}.`,
@@ -37,10 +44,7 @@ export function Undo({ session }: LinkProps) {
   }
   return (
     <OtherAccount session={session}>
-      <Frame
-        title={titleOf(change.result?.error, 'Undo a change to your account')}
-        links={{ '/sign-in': 'Sign in' }}
-      >
+      <Frame title="Undo a change to your account" links={{ '/sign-in': 'Sign in' }}>
         {!token && <Fault>{NO_LINK}</Fault>}
         <p>
           Did we email you about a change that you didn't make? Undoing it restores your previous email,
