@@ -19,15 +19,17 @@ interface Props {
   dialog: (form: Asked) => ComponentChildren
   /** Outlives the dialog, and says what was done. */
   change: Change
+  onClosed?: () => void
 }
 
 /** A button that opens a form in a dialog, until it is canceled or has succeeded. */
-export function DialogButton({ children, class: look, label, title, dialog, change }: Props) {
+export function DialogButton({ children, class: look, label, title, dialog, change, onClosed }: Props) {
   const { forget, turn, isBusy } = change
   /** Each success begins a new turn, which closes the dialog. */
   const [openedIn, setOpenedIn] = useState<number | null>(null)
   function show(openIn: number | null): void {
     forget()
+    if (openIn === null) onClosed?.()
     setOpenedIn(openIn)
   }
   const onCancel = () => show(null)

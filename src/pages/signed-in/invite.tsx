@@ -63,10 +63,15 @@ export function Invite({ change }: { change: Change }) {
       fault ||= failed.length > 1 ? `${failed.length} people weren't invited:` : 'Not invited:'
     if (fault) {
       setReport({ done, fault, failed })
-      const closed = "Some people weren't invited. To see why, choose “Invite people”."
+      const closed = `${done} Some people weren't invited. To see why, choose “Invite people”.`.trim()
       throw new ApiError('not_invited', closed, { fields: { emails: fault } })
     }
     return done
+  }
+
+  function closeReport(): void {
+    setReport(null)
+    if (report?.done) change.run(async () => report.done)
   }
 
   return (
@@ -75,6 +80,7 @@ export function Invite({ change }: { change: Change }) {
         class="primary"
         title="Invite people"
         change={change}
+        onClosed={closeReport}
         dialog={(form) => (
           <>
             <Form
