@@ -1,3 +1,4 @@
+import { useEffect } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { type Change, Outcome, useChange } from '../outcome.tsx'
@@ -23,6 +24,11 @@ export interface DetailsProps {
 export function MemberDetails(props: DetailsProps) {
   const { session, member } = props
   const { createdAt, id, kind, name } = member
+  const saving = useChange()
+  const acting = useChange()
+  // Each clears the previous result of the other.
+  useEffect(acting.forget, [saving.isBusy])
+  useEffect(saving.forget, [acting.isBusy])
   return (
     <div class="member">
       <dl class="facts">
@@ -44,16 +50,16 @@ export function MemberDetails(props: DetailsProps) {
         <p class="quiet">This is you. Other admins can change your role or disable you.</p>
       ) : (
         <>
-          <Rights {...props} />
+          <Rights {...props} change={saving} />
           {kind === 'service' && <ServicePasswords {...props} />}
-          <MemberActs {...props} />
+          <MemberActs {...props} change={acting} />
         </>
       )}
     </div>
   )
 }
 
-function Rights({ member, onChanged }: DetailsProps) {
+function Rights({ member, onChanged, change: saving }: DetailsProps & { change: Change }) {
   const ending = useEnding(member.id)
   const { prove, dialog } = useMailProof('admin')
   const { id, kind, name, role, assignments } = member
@@ -73,7 +79,7 @@ function Rights({ member, onChanged }: DetailsProps) {
 
   return (
     <div>
-      <Form action="Save changes" isSecond onSubmit={save}>
+      <Form action="Save changes" isSecond onSubmit={save} change={saving}>
         <RoleSelect key={role} value={role} hasAdmin={kind === 'person'} />
         <Field
           label="Assignments"
@@ -84,6 +90,7 @@ function Rights({ member, onChanged }: DetailsProps) {
         />
         {ending && <p class="quiet">If you change the role: {ending}</p>}
       </Form>
+      <Outcome of={saving} isOfForm />
       {dialog}
     </div>
   )
@@ -97,12 +104,11 @@ function nameAssignments(error: unknown): never {
   throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
 }
 
-function MemberActs({ member, deletion, onChanged }: DetailsProps) {
+function MemberActs({ member, deletion, onChanged, change }: DetailsProps & { change: Change }) {
   const { id, kind, name, email, status, secondFactors } = member
   const ending = useEnding(id)
   const reload = useReload()
   const isService = kind === 'service'
-  const change = useChange()
   const whom = (
     <>
       <strong>{name}</strong>
