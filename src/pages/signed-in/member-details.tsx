@@ -23,7 +23,7 @@ export interface DetailsProps {
 
 export function MemberDetails(props: DetailsProps) {
   const { session, member } = props
-  const { createdAt, id, kind, name } = member
+  const { createdAt, email, id, kind, name } = member
   const saving = useChange()
   const acting = useChange()
   // Each clears the previous result of the other.
@@ -40,6 +40,11 @@ export function MemberDetails(props: DetailsProps) {
             <a href={`/activity?actor=${id}`}>
               Show all<span class="hidden"> activity of {name}</span>
             </a>
+          </Fact>
+        )}
+        {kind === 'service' && (
+          <Fact name="Email">
+            <Copied text={email} what="the email" />
           </Fact>
         )}
         <Fact name="ID">
