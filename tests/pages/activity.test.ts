@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { go, openPages, say, signIn, translate } from '../support/browser.ts'
 
@@ -10,6 +11,16 @@ test('activity is filtered by people and by days of the browser, in English, als
   const member = await service.addUser(admin)
   await service.loginAs(member)
   await service.login({ ...member, password: 'wrong' })
+  const { accessToken: token } = await service.loginAs(admin)
+  const guest = await service.call('/auth/invitations', {
+    token,
+    json: { email: 'gone@x.example', role: 'viewer' },
+  })
+  expect(guest.status).toBe(201)
+  await sql`update audit_addresses set email = null where email = 'gone@x.example'`.execute(service.db)
+  const added = await service.call('/auth/members', { token, json: { name: 'worker', role: 'viewer' } })
+  const json = { previousValidSeconds: 3_600 }
+  await service.call(`/auth/members/${added.body.id}/password`, { token, json })
   const { page } = await openPage({ timezoneId: 'America/New_York', locale: 'de-DE' })
   await translate(page)
   await page.clock.install()
@@ -38,6 +49,9 @@ test('activity is filtered by people and by days of the browser, in English, als
   await by.and(page.locator(':focus')).waitFor()
   const who = page.locator('td.trail-who')
   await page.getByRole('cell', { name: 'signed in' }).first().waitFor()
+  await page.getByRole('cell', { name: 'invited someone whose email was deleted' }).waitFor()
+  const replaced = page.getByRole('cell', { name: 'replaced the password of worker' })
+  await replaced.getByText(/^the previous one works until \d+ \w+ \d{4}, \d\d:\d\d$/).waitFor()
   await by.fill('nobody')
   await by.press('Enter')
   await say(page, 'Choose someone from the list.')

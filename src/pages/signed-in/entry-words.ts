@@ -1,5 +1,5 @@
 import type { SignInRefusal } from '../../audit/entry.ts'
-import { durationOf, LOCALE } from '../parts.tsx'
+import { durationOf, formats, LOCALE } from '../parts.tsx'
 import type { AuditEntry } from '../routes.ts'
 import { ACTIONS } from '../words.ts'
 
@@ -63,6 +63,7 @@ const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
 /** The words before and after the subject. */
 export function whatOf({ action, outcome, subject }: AuditEntry): [before: string, after: string] {
   const done = (ACTIONS as Words)[action] ?? action
+  if (action.startsWith('invite') && subject === null) return [done, 'someone whose email was deleted']
   if (outcome === 'done') return [done, '']
   const [before, after] = NOT_DONE[`${action} ${outcome}`] ?? [done, `(${outcome})`]
   return [action === 'sign_in' && subject !== null ? `${before} as` : before, after]
@@ -107,6 +108,8 @@ function saidOf(name: string, value: unknown): string {
       return REASONS[String(value)] ?? textOf(value)
     case 'operator':
       return `by ${textOf(value)}`
+    case 'previousExpiresAt':
+      return `the previous one works until ${formats.minute.format(new Date(String(value)))}`
     case 'for':
       return CODE_USES[String(value)] ?? textOf(value)
     default:
