@@ -115,6 +115,7 @@ test('settings of the company show whom they affect, and new names appear everyw
   await go(page, 'Company')
   const dialog = page.getByRole('dialog', { name: 'Change handle' })
   await press(page, 'Change handle')
+  await dialog.getByText('with a letter first and no hyphen at the end.').waitFor()
   // An invalid handle is refused without using one of the day's five changes.
   for (const wrong of ['4821-acme', 'ab', 'acme-', 'ac me', 'acme!']) {
     await submit(dialog, { 'New handle': wrong }, 'Save handle')

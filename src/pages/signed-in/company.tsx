@@ -75,7 +75,7 @@ export function CompanyPage({ session, onChanged }: Props) {
               label="New handle"
               name="handle"
               value={companyHandle ?? ''}
-              hint="3 to 40 letters, digits, or hyphens, starting with a letter. You can change it five times a day."
+              hint="3 to 40 letters, digits, or hyphens, with a letter first and no hyphen at the end. You can change it five times a day."
               hasFocus
             />
             {companyHandle && <Effect current={companyHandle} />}
