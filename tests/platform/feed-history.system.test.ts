@@ -11,7 +11,7 @@ import { type Cluster, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The feed after its database changes: a promoted standby, or a restored dump. */
+/** The feeds of events and audit entries after their database changes: a promoted standby, or a restored dump. */
 
 /** Leads to one cluster at a time, like the proxy in front of the databases. */
 async function openWay() {
@@ -57,6 +57,9 @@ describe("on Debian's Postgres", async () => {
   const { companyId, ...admin } = await service.addCompany()
   const secret = await service.newSecret({ companyId, ...admin })
   const client = await addReader(service)
+  const signIn = async () => (await service.loginAs({ companyId, ...admin })).accessToken
+  const json = { name: 'SIEM', role: 'auditor' }
+  const collector = (await service.call('/auth/members', { token: await signIn(), json })).body
   const read = (after: string | null) => {
     const query = new URLSearchParams({ limit: '500', ...(after !== null && { after }) })
     return service.ask(`/events?${query}`, { method: 'GET', headers: client })
@@ -100,6 +103,37 @@ describe("on Debian's Postgres", async () => {
     return { seen, expectAll }
   }
 
+  /** Changes a name continuously, so that there are audit entries. */
+  const startRenaming = (token: string) =>
+    startLoop(async (n) => {
+      const json = { name: `Ada ${n}` }
+      return (await service.call('/auth/account', { method: 'PATCH', token, json })).status === 200
+    })
+
+  /** Reads the audit feed continuously with its own cursor, even after errors. */
+  function startCollecting() {
+    const seen: string[] = []
+    let next: string | null = null
+    const stop = startLoop(async () => {
+      const query = new URLSearchParams({ limit: '500', ...(next !== null && { after: next }) })
+      const path = `/auth/audit/feed?${query}`
+      const { status, body } = await service.call(path, { method: 'GET', token: collector.password })
+      if (status !== 200) return false
+      seen.push(...idsOf(body.entries))
+      next = body.next
+      return body.entries.length > 0
+    })
+    /** Expects each entry in the database exactly once. */
+    async function expectStored() {
+      const entries = service.db.selectFrom('audit_events').select('audit_id as id')
+      const stored = idsOf(await entries.where('company_id', '=', companyId).execute())
+      await until(() => stored.every((id) => seen.includes(id)))
+      await stop()
+      expect(seen.filter((id, index) => seen.indexOf(id) !== index)).toEqual([])
+    }
+    return { seen, expectStored }
+  }
+
   async function settle() {
     const { config, context } = service
     const operator = connect({ url: way.url, poolSize: 2 })
@@ -110,9 +144,9 @@ describe("on Debian's Postgres", async () => {
 
   test('readers miss nothing after the promotion of a standby that lacks transactions', async () => {
     const standby = await current.copy()
-    const writing = startWriting()
-    const reading = startReading()
-    await until(() => reading.seen.length > 200)
+    const [writing, stopRenaming] = [startWriting(), startRenaming(await signIn())]
+    const [reading, collecting] = [startReading(), startCollecting()]
+    await until(() => reading.seen.length > 200 && collecting.seen.length > 20)
     // The standby never connected to the primary, so it lacks these events.
     way.lead(undefined)
     await current.kill()
@@ -121,15 +155,19 @@ describe("on Debian's Postgres", async () => {
     await current.promote()
     way.lead(current)
     await until(() => writing.acknowledged.length > lost + 500)
-    await writing.stop()
+    await Promise.all([writing.stop(), stopRenaming()])
     await reading.expectAll(writing.acknowledged.slice(lost))
+    await collecting.expectStored()
   })
 
   test('a dump in a different cluster is refused until settled, losing nothing', async () => {
-    const reading = startReading()
+    const [reading, collecting] = [startReading(), startCollecting()]
     const dump = await current.dump()
+    const stopRenaming = startRenaming(await signIn())
     for (const id of ['after-the-dump-1', 'after-the-dump-2']) expect(await send(id)).toBe(true)
-    await until(() => reading.seen.includes('after-the-dump-2'))
+    const { length } = collecting.seen
+    await until(() => reading.seen.includes('after-the-dump-2') && collecting.seen.length > length + 20)
+    await stopRenaming()
     const other = await clusters.create()
     await other.restore(dump)
     way.lead(other)
@@ -139,10 +177,11 @@ describe("on Debian's Postgres", async () => {
     expect(await send('too-early')).toBe(false)
 
     await settle()
-    const writing = startWriting()
+    const [writing, stopAgain] = [startWriting(), startRenaming(await signIn())]
     await until(() => writing.acknowledged.length > 500)
-    await writing.stop()
+    await Promise.all([writing.stop(), stopAgain()])
     await reading.expectAll(writing.acknowledged)
+    await collecting.expectStored()
     const { rows } = await sql<{ id: string }>`select event_id as id from events`.execute(service.db)
     const whole: string[] = []
     for (let next: string | null = null, isCaughtUp = false; !isCaughtUp; ) {
