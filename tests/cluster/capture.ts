@@ -22,7 +22,8 @@ export async function capture({ filter, endAt }: Options, act: () => Promise<voi
   const options = [
     '--interface=any',
     '--immediate-mode',
-    '--buffer-size=65536',
+    // In KiB. On a busy machine, many packets wait.
+    '--buffer-size=262144',
     '-Z',
     'root',
     '-U',
