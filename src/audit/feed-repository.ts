@@ -30,24 +30,28 @@ export type FeedEntry = TrailEntry & FeedPosition & { part: Part }
 
 /** A time of the database's clock, and the number of a transaction that begins after it. */
 export async function readMoment(db: Executor) {
-  const { rows } = await sql<{ at: Date; transaction: string }>`
-    with clock as materialized (select clock_timestamp() as at)
-    select at, pg_current_xact_id()::text as transaction from clock`.execute(db)
-  return onlyRow(rows)
+  return await db
+    .with(
+      (cte) => cte('clock').materialized(),
+      (one) => one.selectNoFrom(({ fn }) => fn<Date>('clock_timestamp').as('at')),
+    )
+    .selectFrom('clock')
+    .select(['at', sql<string>`pg_current_xact_id()::text`.as('transaction')])
+    .executeTakeFirstOrThrow()
 }
 
 /** `isPast` once all transactions have ended that began before that one, so none can add to a sum that was complete then. */
 export async function readFeedState(db: Executor, transaction: string) {
-  const { rows } = await sql<{ feedId: string; from: Date; isSettled: boolean; isPast: boolean }>`
-    select feed_id as "feedId", audit_from as "from", is_feed_settled() as "isSettled",
-      pg_snapshot_xmin(pg_current_snapshot())::text::bigint > ${transaction}::bigint as "isPast"
-    from event_feed`.execute(db)
-  return onlyRow(rows)
-}
-
-function onlyRow<Row>([row]: Row[]): Row {
-  if (!row) throw new Error('the database has no state of the feed')
-  return row
+  const isPast = sql<boolean>`pg_snapshot_xmin(pg_current_snapshot())::text::bigint > ${transaction}::bigint`
+  return await db
+    .selectFrom('event_feed')
+    .select(({ fn }) => [
+      'feed_id as feedId',
+      'audit_from as from',
+      fn<boolean>('is_feed_settled').as('isSettled'),
+      isPast.as('isPast'),
+    ])
+    .executeTakeFirstOrThrow()
 }
 
 /** As in the index refused_sign_ins_late. */

@@ -3,7 +3,15 @@ import { POSITION, unsettled } from '../database/feed-positions.ts'
 import { invalidField, type Problem } from '../errors.ts'
 import { ID, NIL_ID } from '../system.ts'
 import * as repository from './feed-repository.ts'
-import { type FeedEntry, type FeedPosition, OPEN_MS, PARTS, type Part, SUM_PARTS } from './feed-repository.ts'
+import {
+  type FeedEntry,
+  type FeedPosition,
+  OPEN_MS,
+  PARTS,
+  type Part,
+  SUM_PARTS,
+  type SumPart,
+} from './feed-repository.ts'
 
 /** The trail for machines, oldest first. Readers share no state: a cursor means the same at any time and on every instance. */
 
@@ -21,7 +29,7 @@ export async function readAuditFeed(db: Executor, companyId: string, { after, li
   if (cursor && (cursor.feedId !== feedId || cursor.companyId !== companyId)) throw invalidCursor()
   const position = cursor?.position ?? beginningAt(from)
   // An end never moves back, because the clocks of two primaries differ.
-  const endOf = (part: keyof typeof OPEN_MS) =>
+  const endOf = (part: SumPart) =>
     Math.max(Number(position[part].position), isPast ? at.getTime() - OPEN_MS[part] : 0)
   const ends = { sums: endOf('sums'), lateSums: endOf('lateSums') }
   const found = await repository.readFeed(db, companyId, position, { ends, max: limit })
@@ -94,7 +102,7 @@ function decode(text: string): Cursor {
   throw invalidCursor()
 }
 
-/** Milliseconds, until the year 2286. Postgres has no times for all positions of transactions. */
+/** Milliseconds until the year 2286. Positions of transactions can be larger than any time of Postgres. */
 const MINUTE = /^\d{13}$/
 
 function toPosition(part: Part, [position = '', id = '']: string[]): FeedPosition | undefined {

@@ -3,7 +3,7 @@ import { cancelEmailChange } from '../company/identity-repository.ts'
 import * as repository from '../company/repository.ts'
 import { noSuchCompany } from '../company/service.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import { type EndReason, Problem } from '../errors.ts'
+import { type EndReason, invalidField } from '../errors.ts'
 import { type Act, type ActContext, type Actor, type Operator, perform } from '../session/acts.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
@@ -56,12 +56,12 @@ function requireOrder(
   change: SecurityChange,
 ): void {
   if (idle === null || maxAge === null || idle <= maxAge) return
-  const [path, message] =
+  const [field, message] =
     change.sessionMaxAgeSeconds === undefined
-      ? ['/sessionIdleSeconds', `must be at most the maximum age of ${maxAge} seconds`]
-      : ['/sessionMaxAgeSeconds', `must be at least the idle limit of ${idle} seconds`]
+      ? ['sessionIdleSeconds', `must be at most the maximum age of ${maxAge} seconds`]
+      : ['sessionMaxAgeSeconds', `must be at least the idle limit of ${idle} seconds`]
   const detail = `The idle limit of ${idle} seconds is longer than the maximum age of ${maxAge} seconds. Change one of them.`
-  throw new Problem('invalid_request', detail, { errors: [{ path, message }] })
+  throw invalidField(field, message, detail)
 }
 
 /**

@@ -4,7 +4,7 @@ import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/repository.ts'
-import { SESSION_COLUMNS, type Session } from './session.ts'
+import { CHANGING_COLUMNS, SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason, endsAt, isNotEnded, isPasswordOver } from './session-fragments.ts'
 
 /** `version` is a keyed hash of the state. `session` is null if the process remembers this version. */
@@ -14,17 +14,8 @@ export interface FoundSession {
 }
 
 const endedBecause = endReason('s', 'a')
-const {
-  companyId: _0,
-  sessionId: _1,
-  userId: _2,
-  kind: _3,
-  createdAt: _4,
-  maxExpiresAt: _5,
-  ...changing
-} = SESSION_COLUMNS
 /** All that can change and that the columns depend on. Hashing the limits takes less time than working out the end. */
-const state = sql`${plain('s', changing)}, ${endedBecause}, a.session_idle_seconds, a.session_max_age_seconds,
+const state = sql`${plain('s', CHANGING_COLUMNS)}, ${endedBecause}, a.session_idle_seconds, a.session_max_age_seconds,
   ${plain('a', ACCOUNT_COLUMNS)}`
 const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${endsAt('s', 'a')} as "endsAt",
   ${aliased('a', ACCOUNT_COLUMNS)}`
@@ -131,14 +122,13 @@ export async function renewCookieSession(
   const ends = sql`${endsAt('s', 'a')} as "endsAt"`
   const itself = sql`s.company_id = ${companyId} and s.session_id = ${sessionId}
     and a.company_id = s.company_id and a.user_id = s.user_id`
-  const renewed = await sql<{ endsAt: Date }>`
+  const renewed = await sql<Pick<Session, 'endsAt'>>`
     update sessions s set issued_at = ${issuedAt}, expires_at = ${expiresAt}
     from accounts a
     where ${itself} and s.issued_at = ${lastIssuedAt} and ${isNotEnded('s')}
     returning ${ends}`.execute(db)
   if (renewed.rows[0]) return renewed.rows[0].endsAt
-  const { rows } = await sql<{
-    endsAt: Date
-  }>`select ${ends} from sessions s, accounts a where ${itself}`.execute(db)
+  const { rows } = await sql<Pick<Session, 'endsAt'>>`
+    select ${ends} from sessions s, accounts a where ${itself}`.execute(db)
   return rows[0]?.endsAt
 }

@@ -5,18 +5,22 @@ import type { Context } from '../http/context.ts'
 
 /** A session and its account, read in one statement; the rules about them; and the tokens and replies for clients. */
 
+export const CHANGING_COLUMNS = {
+  generation: 'generation',
+  issuedAt: 'issued_at',
+  expiresAt: 'expires_at',
+  provenAt: 'auth_time',
+  amr: 'amr',
+} as const
+
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
   sessionId: 'session_id',
   userId: 'user_id',
   kind: 'kind',
-  generation: 'generation',
   createdAt: 'created_at',
-  issuedAt: 'issued_at',
-  expiresAt: 'expires_at',
   maxExpiresAt: 'max_expires_at',
-  provenAt: 'auth_time',
-  amr: 'amr',
+  ...CHANGING_COLUMNS,
 } as const
 
 export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &

@@ -45,7 +45,7 @@ export interface Api {
   components: { schemas: Record<string, Schema>; parameters: Record<string, Parameter> }
 }
 
-/** The schemes of which a request needs one. None if it needs no credential. */
+/** A request needs one of these schemes. If the list is empty, it needs no credential. */
 export function schemesOf(security: Operation['security']): string[] {
   const names = security.map((schemes) => Object.keys(schemes))
   return names.every(({ length }) => length > 0) ? names.flat() : []
